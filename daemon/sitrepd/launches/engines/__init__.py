@@ -1,0 +1,1 @@
+"""The kinds of server whose start Sitrep understands."""
