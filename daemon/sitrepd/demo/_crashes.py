@@ -22,7 +22,8 @@ _FRAMES = {
 }
 _OOM = """\
 Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 672.00 MiB. GPU {rank} has a total \
-capacity of 94.97 GiB of which 214.75 MiB is free. Including non-PyTorch memory, this process has 94.75 GiB memory in use.
+capacity of 94.97 GiB of which 214.75 MiB is free. \
+Including non-PyTorch memory, this process has 94.75 GiB memory in use.
 Possible solutions:
 1. set --mem-fraction-static to a smaller value (e.g., 0.8 or 0.7)
 2. set --cuda-graph-max-bs-decode to a smaller value (e.g., 16)
