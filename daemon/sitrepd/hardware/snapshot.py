@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from sitrepd.hardware.disks import Disk
+from sitrepd.hardware.gpus import GpuFacts
+from sitrepd.hardware.machine import Machine, read_machine
+from sitrepd.hardware.nvml import Nvml
+from sitrepd.hardware.topology import Matrix, interconnect_word
+
+# What changes by itself from one moment to the next: a link slows down when a GPU idles, a disk fills.
+_PASSING_GPU_FIELDS = {"pcie_generation"}
+_PASSING_DISK_FIELDS = {"free_bytes", "holds"}
+
+
+class HostSnapshot(BaseModel):
+    """A host as it was found, in the field names of the portable session file and some more."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    os: str
+    cpu: str | None = None
+    cpu_count: int
+    memory_bytes: int
+    gpus: tuple[GpuFacts, ...] = ()
+    interconnect: str | None = None
+    topology: Matrix = ()
+    numa: tuple[str, ...] = ()
+    disks: tuple[Disk, ...] = ()
+    note: str | None = None
+    driver: str | None = None
+    cuda_driver: str | None = None
+    kernel: str
+    machine: str
+    sockets: int | None = None
+    cores: int | None = None
+    available_cpus: int
+    swap_bytes: int
+    memory_limit_bytes: int | None = None
+    container: str | None = None
+    virtualization: str | None = None
+    boot_id: str | None = None
+
+    def static_hash(self) -> str:
+        """The same for two snapshots between which nothing changed but free space and link speed."""
+        facts: dict[str, Any] = self.model_dump(mode="json")
+        _drop(facts["gpus"], _PASSING_GPU_FIELDS)
+        _drop(facts["disks"], _PASSING_DISK_FIELDS)
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def take_snapshot(nvml: Nvml, paths: Sequence[str | Path] = ()) -> HostSnapshot:
+    """Blocks as NVML does; `paths` (the store, models) name disks that would be left out otherwise."""
+    facts = nvml.gpu_facts()
+    topology = nvml.topology() if len(facts) > 1 else ()
+    return combine(
+        read_machine(paths),
+        facts,
+        topology,
+        driver=nvml.driver_version,
+        cuda_driver=nvml.cuda_driver_version,
+        reason=nvml.reason,
+    )
+
+
+def combine(
+    machine: Machine,
+    gpus: Sequence[GpuFacts],
+    topology: Matrix = (),
+    *,
+    driver: str | None = None,
+    cuda_driver: str | None = None,
+    reason: str | None = None,
+) -> HostSnapshot:
+    """`reason` says why NVML gave no GPUs, and becomes the note; a GPU that is absent is named there too."""
+    absent = [f"GPU {gpu.index}: {gpu.reason}" for gpu in gpus if gpu.reason and gpu.reason != reason]
+    told = {name: getattr(machine, name) for name in Machine.__slots__}
+    return HostSnapshot(
+        **told,
+        gpus=tuple(gpus),
+        topology=topology,
+        interconnect=interconnect_word(topology),
+        driver=driver,
+        cuda_driver=cuda_driver,
+        note="; ".join([*([reason] if reason else []), *absent]) or None,
+    )
+
+
+def _drop(rows: Sequence[dict[str, Any]], names: set[str]) -> None:
+    for row in rows:
+        for name in names:
+            row.pop(name, None)
