@@ -1,0 +1,141 @@
+"""Where secrets stand in a text: by their own shape, and by the name before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from sitrepd.redaction.names import (
+    Strength,
+    is_placeholder,
+    is_secret_value,
+    looks_random,
+    name_strength,
+    reference_name,
+)
+from sitrepd.redaction.shapes import SCHEME, SHAPES
+
+
+class Span(NamedTuple):
+    """A secret at `text[start:end]`, and the name of the variable that is to stand for it."""
+
+    start: int
+    end: int
+    name: str
+
+
+_TRIGGERS = {t: [(s.name, s.pattern) for s in SHAPES if t in s.triggers] for shape in SHAPES for t in shape.triggers}
+_KEYWORDS = (
+    "key", "token", "secret", "passw", "passphrase", "passcode", "_pass", "-pass", "sshpass", "pwd", "credential",
+    "authorization", "cookie", "_auth",
+)  # fmt: skip
+_SCHEME_AHEAD = re.compile(SCHEME + r"\s")
+_NAME_TAIL = re.compile(r"[\w-]*")
+_SEPARATOR = re.compile(r"\\*[\"']?\s*(?::=|=>|==?|:)[ \t]*")
+_OPTION_SEPARATOR = re.compile(r"\\*[\"']?,?\s+(?!--[a-z])")
+_QUOTED = re.compile(
+    r"""\\+"(?P<a>.*?)(?:\\+"|\Z)|\\+'(?P<b>.*?)(?:\\+'|\Z)|"(?P<c>(?:[^"\\\n]|\\.)*)|'(?P<d>(?:[^'\\\n]|\\.)*)""",
+    re.DOTALL,
+)
+_BARE = re.compile(r"(?:[^\s,;&|<>()\[\]{}\"'\\]|\$\{[^}]*\}|,(?=[^\s\"'\]})]))+")
+_PROSE_NAMES = re.compile(r"(?:api|access|auth|secret|private|bearer|security|license)[ ]$")
+
+ValueFinder = Callable[[str, int], "tuple[int, int, bool] | None"]
+
+
+def find_secrets(text: str, value_at: ValueFinder | None = None) -> list[Span]:
+    """The secrets of a text, from left to right and without overlaps.
+
+    `value_at(text, position)` says where the value that begins there lies, and whether its place leaves no doubt.
+    """
+    lowered = text.lower()
+    if len(lowered) != len(text):  # "İ" alone grows when lowered
+        lowered = text.replace("İ", "i").lower()
+    return _merge([*_named(text, lowered, value_at or text_value), *_shaped(text, lowered)])
+
+
+def text_value(text: str, position: int) -> tuple[int, int, bool] | None:
+    """Start and end of the value at `position` of a log line, a configuration file, JSON or a Python repr."""
+    if quoted := _QUOTED.match(text, position):
+        start, end = quoted.span(quoted.lastgroup or 0)
+        return start, end, True
+    bare = _BARE.match(text, position)
+    if bare is None or text[bare.end() : bare.end() + 1] in ("(", "["):  # code: `token=get(`, `key=os.environ[`
+        return None
+    return bare.start(), bare.end(), False
+
+
+def _shaped(text: str, lowered: str) -> Iterator[Span]:
+    for trigger in filter(lowered.__contains__, _TRIGGERS):
+        for name, pattern in _TRIGGERS[trigger]:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            for position in _occurrences(lowered, trigger):
+                match = pattern.match(text, position)
+                if match and not is_placeholder(match[group]):
+                    yield Span(*match.span(group), name)
+
+
+def _named(text: str, lowered: str, value_at: ValueFinder) -> Iterator[Span]:
+    done = 0
+    present = filter(lowered.__contains__, _KEYWORDS)
+    for hit in sorted(chain.from_iterable(_occurrences(lowered, keyword) for keyword in present)):
+        if hit < done:
+            continue
+        start, done = _name_bounds(text, hit)
+        name = text[start:done]
+        if name_strength(name.lstrip("-")) and (span := _value_of(text, lowered, start, done, value_at)):
+            yield span
+        elif name.lower() in ("key", "token") and (prose := _PROSE_NAMES.search(lowered, max(0, start - 9), start)):
+            span = _value_of(text, lowered, prose.start(), done, value_at)
+            if span and looks_random(text[span.start : span.end]):
+                yield span
+
+
+def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFinder) -> Span | None:
+    name = text[start:end]
+    separator = _SEPARATOR.match(text, end)
+    if separator is None and name.startswith("--"):
+        separator = _OPTION_SEPARATOR.match(text, end)
+    if separator is None or (value := value_at(text, separator.end())) is None:
+        return None
+    first, last, told = value
+    secret = text[first:last]
+    if reference_name(secret) == reference_name(name) and secret.isupper():  # a usage line: `--api-key API_KEY`
+        return None
+    if _is_scheme(lowered, name, first):
+        return None
+    if is_secret_value(secret, name_strength(name.lstrip("-")) or Strength.WEAK, told=told):
+        return Span(first, last, reference_name(name))
+    return None
+
+
+def _is_scheme(lowered: str, name: str, first: int) -> bool:
+    return name.lower().endswith("authorization") and _SCHEME_AHEAD.match(lowered, first) is not None
+
+
+def _name_bounds(text: str, position: int) -> tuple[int, int]:
+    start = position
+    while start and (text[start - 1].isalnum() or text[start - 1] in "_-"):
+        start -= 1
+    tail = _NAME_TAIL.match(text, position)
+    return start, tail.end() if tail else position
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    position = text.find(part)
+    while position >= 0:
+        yield position
+        position = text.find(part, position + len(part))
+
+
+def _merge(spans: list[Span]) -> list[Span]:
+    """One span for those that overlap, with the name of the first; of two at one place the named one."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda s: s.start):
+        if merged and span.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return merged
