@@ -123,6 +123,8 @@ def _is_secret_variable(name: str, value: str) -> bool:
 def _redact_member(key: object, value: Any) -> Any:  # noqa: ANN401
     if not isinstance(key, str):
         return redact_json(value)
+    if isinstance(value, str) and reference_name(key).endswith("AUTHORIZATION"):
+        return redact_text(f"authorization: {value}").partition(": ")[2]
     if isinstance(value, str) and _told_secret(key, value):
         return _reference(reference_name(key))
     if isinstance(value, int) and not isinstance(value, bool) and name_strength(key) is Strength.STRONG and value > 9:

@@ -24,7 +24,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_WORD = re.compile(r"[^A-Za-z0-9]+")
 _STRONG = re.compile(
     r"(?:passw(?:or)?d|passphrase|passcode|sshpass|secret|credentials?|authorization|cookie|api_?key"
-    r"|(?:^|_)(?:pass|pwd)"
+    r"|_pass|_pwd"
     r"|(?:^|_)(?:access|account|admin|app|application|auth|client|consumer|db|deploy|encryption|hmac|jwt|license|master"
     r"|private|root|secret|service|session|shared|signing|storage|webhook|watermark"
     r"|anthropic|azure|cohere|gemini|github|google|groq|hf|huggingface|mistral|ngc|nvidia|openai|openrouter|wandb)_?key"
@@ -88,6 +88,7 @@ def is_secret_name(name: str) -> bool:
     return name_strength(name) >= Strength.TOKEN
 
 
+@lru_cache(maxsize=8192)
 def is_plural_secret_name(name: str) -> bool:
     """Whether `name` is a list of secrets, as `api_keys` is; counts such as `max_tokens` are numbers and stay."""
     return bool(_PLURAL.search(_snake(name))) and is_secret_name(name[:-1])
@@ -106,6 +107,7 @@ def has_reference(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether `value` stands for a secret without being one: empty, None, REDACTED, `<your key>`, `${NAME}`, `***`."""
+    value = value.strip("'\"")
     return (
         _LITERAL.fullmatch(value) is not None
         or has_reference(value)
@@ -117,7 +119,7 @@ def is_placeholder(value: str) -> bool:
 
 def is_secret_value(value: str, strength: Strength, *, told: bool) -> bool:
     """Whether `value` of a name of that strength is secret; `told` where its place leaves no doubt."""
-    if is_placeholder(value) or _PATH.fullmatch(value):
+    if not strength or is_placeholder(value) or _PATH.fullmatch(value):
         return False
     if strength is Strength.STRONG:
         return told or not (value.lower().rstrip(".:!?") in _PROSE or _CODE.fullmatch(value))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sitrepd.redaction.names import (
     Strength,
     is_placeholder,
+    is_plural_secret_name,
     is_secret_value,
     looks_random,
     name_strength,
@@ -40,6 +41,7 @@ _QUOTED = re.compile(
     re.DOTALL,
 )
 _BARE = re.compile(r"(?:[^\s,;&|<>()\[\]{}\"'\\]|\$\{[^}]*\}|,(?=[^\s\"'\]})]))+")
+_LIST = re.compile(r"[\[(]\s*\\*[\"']([^\])\n]+?)\\*[\"']?\s*(?:[\])]|$)", re.MULTILINE)
 _PROSE_NAMES = re.compile(r"(?:api|access|auth|secret|private|bearer|security|license)[ ]$")
 
 ValueFinder = Callable[[str, int], "tuple[int, int, bool] | None"]
@@ -58,6 +60,8 @@ def find_secrets(text: str, value_at: ValueFinder | None = None) -> list[Span]:
 
 def text_value(text: str, position: int) -> tuple[int, int, bool] | None:
     """Start and end of the value at `position` of a log line, a configuration file, JSON or a Python repr."""
+    if several := _LIST.match(text, position):
+        return *several.span(1), True
     if quoted := _QUOTED.match(text, position):
         start, end = quoted.span(quoted.lastgroup or 0)
         return start, end, True
@@ -85,7 +89,9 @@ def _named(text: str, lowered: str, value_at: ValueFinder) -> Iterator[Span]:
             continue
         start, done = _name_bounds(text, hit)
         name = text[start:done]
-        if name_strength(name.lstrip("-")) and (span := _value_of(text, lowered, start, done, value_at)):
+        if (name_strength(name.lstrip("-")) or is_plural_secret_name(name)) and (
+            span := _value_of(text, lowered, start, done, value_at)
+        ):
             yield span
         elif name.lower() in ("key", "token") and (prose := _PROSE_NAMES.search(lowered, max(0, start - 9), start)):
             span = _value_of(text, lowered, prose.start(), done, value_at)
@@ -106,7 +112,11 @@ def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFind
         return None
     if _is_scheme(lowered, name, first):
         return None
-    if is_secret_value(secret, name_strength(name.lstrip("-")) or Strength.WEAK, told=told):
+    if is_plural_secret_name(name):  # only a list of texts: `tokens: 12` counts
+        strength = Strength.STRONG if text[separator.end()] in "[(" else Strength.NONE
+    else:
+        strength = name_strength(name.lstrip("-")) or Strength.WEAK
+    if is_secret_value(secret, strength, told=told):
         return Span(first, last, reference_name(name))
     return None
 

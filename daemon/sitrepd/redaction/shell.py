@@ -12,6 +12,7 @@ from sitrepd.redaction.rules import Span, find_secrets, text_value
 
 _QUOTES = re.compile(r"""\\.|'(?P<single>[^']*)(?:'|\Z)|"(?P<double>(?:[^"\\]|\\.)*)(?:"|\Z)""", re.DOTALL)
 _WORD = re.compile(r"""(?:'[^']*'?|"(?:[^"\\]|\\.)*"?|\\.|\$\{[^}]*\}|[^\s;&|<>()'"\\])+""", re.DOTALL)
+_SHELL_PLACE = re.compile(r"(?:=|[^\s=:,]\s)$")  # the value follows `NAME=` or `--name `
 _EXPANDS = re.compile(r"[$`\"\\!]")
 
 
@@ -29,8 +30,8 @@ def find_command_secrets(command: str) -> list[Span]:
 
     def value_at(text: str, position: int) -> tuple[int, int, bool] | None:
         inside = _around(quotations, position)
-        if inside:
-            value = text_value(text[: inside.end], position)
+        if inside or not _SHELL_PLACE.search(text, max(0, position - 2), position):
+            value = text_value(text[: inside.end] if inside else text, position)
             return value and (value[0], value[1], True)
         word = _WORD.match(text, position)
         if word is None or word[0].startswith("$("):
@@ -54,6 +55,8 @@ def substitute_command(command: str, spans: Iterable[Span]) -> str:
         reference = "${" + span.name + "}"
         if around and around.single and span.end <= around.end and not _requoted(command, spans, around):
             reference = f"'\"{reference}\"'"
+        elif not around and re.search(r"['\"\\]", command[span.start : span.end]):
+            reference = f'"{reference}"'
         edits.append((span.start, span.end, reference))
     for quoted in {around for span in spans if (around := _around(quotations, span.start)) and around.single}:
         if _requoted(command, spans, quoted):
