@@ -36,7 +36,8 @@ class Machine:
     name: str
     os: str
     kernel: str
-    machine: str
+    cpu_architecture: str
+    machine_id: str | None
     cpu: str | None
     sockets: int | None
     cores: int | None
@@ -61,7 +62,8 @@ def read_machine(paths: Sequence[str | Path] = (), root: Path = Path("/")) -> Ma
         name=socket.gethostname(),
         os=os_name(root),
         kernel=platform.release(),
-        machine=platform.machine(),
+        cpu_architecture=platform.machine(),
+        machine_id=_read(root / "etc/machine-id") or _read(root / "var/lib/dbus/machine-id") or None,
         cpu=cpu_model(cpuinfo),
         sockets=sockets,
         cores=cores,

@@ -18,6 +18,12 @@ from sitrepd.hardware.topology import Matrix, interconnect_word
 _PASSING_GPU_FIELDS = {"pcie_generation"}
 _PASSING_DISK_FIELDS = {"free_bytes", "holds"}
 
+_HOST_FIELDS = (
+    *("name", "os", "cpu", "cpu_count", "memory_bytes", "gpus"),
+    *("interconnect", "topology", "numa", "disks", "note"),
+)
+_GPU_FIELDS = ("index", "name", "memory_bytes", "uuid", "pcie", "architecture")
+
 
 class HostSnapshot(BaseModel):
     """A host as it was found, in the field names of the portable session file and some more."""
@@ -38,7 +44,8 @@ class HostSnapshot(BaseModel):
     driver: str | None = None
     cuda_driver: str | None = None
     kernel: str
-    machine: str
+    cpu_architecture: str
+    machine_id: str | None = None
     sockets: int | None = None
     cores: int | None = None
     available_cpus: int
@@ -48,11 +55,22 @@ class HostSnapshot(BaseModel):
     virtualization: str | None = None
     boot_id: str | None = None
 
+    def host_fields(self) -> dict[str, Any]:
+        """Only what a host line of the portable session file has; a GPU that never told its name is "unknown"."""
+        told = self.model_dump(mode="json", include=set(_HOST_FIELDS))
+        told["gpus"] = [{name: gpu[name] for name in _GPU_FIELDS} for gpu in told["gpus"]]
+        for gpu in told["gpus"]:
+            gpu["name"] = gpu["name"] or "unknown"
+        return told
+
     def static_hash(self) -> str:
         """The same for two snapshots between which nothing changed but free space and link speed."""
         facts: dict[str, Any] = self.model_dump(mode="json")
         _drop(facts["gpus"], _PASSING_GPU_FIELDS)
-        _drop(facts["disks"], _PASSING_DISK_FIELDS)
+        for disk in facts["disks"]:
+            # The size of a ZFS dataset moves with its neighbours' use, and a file server may fail to answer.
+            elastic = {"total_bytes"} if disk["network"] or disk["filesystem"] == "zfs" else set()
+            _drop([disk], _PASSING_DISK_FIELDS | elastic)
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
