@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from tests.helpers import free_port, wait_until
+from tests.demo.replaying import READY, RECORD, Replay
+from tests.helpers import wait_until
 
-READY = "The server is fired up and ready to roll!"
-RECORD = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)( TP\d+)?\] (.*)")
 SHARD_BAR = re.compile(
     r"Multi-thread loading shards: +\d+% Completed \| \d+/(64|1) "
     r"\[\d\d:\d\d<(\?, \?it/s|\d\d:\d\d, +\d+\.\d\d(it/s|s/it))\] *"
@@ -70,75 +65,7 @@ NEW = [
 ]
 
 
-class Replay:
-    """One running replay, its log and its port."""
-
-    def __init__(self, folder: Path, *flags: str, duration_s: float = 0.8) -> None:
-        self.port = free_port()
-        self.log = folder / "replay.log"
-        command = [sys.executable, "-m", "sitrepd.demo.replay", "--port", str(self.port)]
-        with self.log.open("wb") as sink:
-            self.process = subprocess.Popen(
-                [*command, "--duration", str(duration_s), *flags],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-            )
-
-    def text(self) -> str:
-        return self.log.read_bytes().decode()
-
-    def lines(self) -> list[str]:
-        return re.split(r"[\r\n]+", self.text())
-
-    def messages(self) -> list[tuple[str, str]]:
-        """(rank prefix, message) of every record, also of those glued to a bar."""
-        found = (RECORD.search(line) for line in self.lines())
-        return [(match[2] or "", match[3]) for match in found if match]
-
-    def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.text() or self.process.poll() is not None, 20)
-        assert text in self.text(), self.text()[-2000:]
-
-    def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body))
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def status(self, path: str) -> int | None:
-        """None while the connection is refused."""
-        try:
-            return self.ask("GET", path)[0]
-        except ConnectionRefusedError:
-            return None
-
-    def end(self) -> int:
-        self.process.terminate()
-        return self.process.wait(10)
-
-
 Start = Callable[..., Replay]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    running: list[Replay] = []
-
-    def _start(*flags: str, duration_s: float = 0.8) -> Replay:
-        folder = tmp_path / str(len(running))
-        folder.mkdir()
-        running.append(Replay(folder, *flags, duration_s=duration_s))
-        return running[-1]
-
-    yield _start
-    for replay in running:
-        if replay.process.poll() is None:
-            replay.process.kill()
-        replay.process.wait(10)
 
 
 @pytest.mark.parametrize(("version", "own"), [("0.5.16", OLD), ("0.5.23", NEW)])
@@ -222,7 +149,16 @@ def test_ready_endpoint_is_unknown_to_the_older_version(start: Start) -> None:
 
 
 def test_server_info_shows_resolved_flags_and_acceptance_only_after_traffic(start: Start) -> None:
-    flags = ["sglang.launch_server", "--model-path", "/shared/kimi", "--tp-size", "8", "--mem-fraction-static", "0.88"]
+    flags = [
+        "-m",
+        "sglang.launch_server",
+        "--model-path",
+        "/shared/kimi",
+        "--tp-size",
+        "8",
+        "--mem-fraction-static",
+        "0.88",
+    ]
     replay = start(*flags, "--host", "0.0.0.0", "--speculative-num-steps", "3", "--speculative-num-draft-tokens", "6")
     replay.wait_for(READY)
 

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m sitrepd.demo.replay",
         description="Play an SGLang start in SGLang's own line formats, on 127.0.0.1. No model is loaded.",
-        epilog="SGLang's flags, and the word sglang.launch_server, may follow: they are shown as resolved arguments.",
+        epilog="SGLang's own flags may follow, also `-m sglang.launch_server`: they are shown as resolved arguments.",
         allow_abbrev=False,
     )
     parser.add_argument("--port", type=_port, default=8000)

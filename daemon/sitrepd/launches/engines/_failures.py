@@ -141,7 +141,8 @@ class FailureWatch:
 
     def _fail_block(self, block: Block) -> list[LogEvent]:
         at = datetime.fromisoformat(block.at)
-        return self._fail(block.where, block.last(), block.summary(), block.rank, at, block.phase)
+        cause = block.cause or f"{block.where} hit an exception (the log ends before it says which)"
+        return self._fail(block.where, cause, block.summary(), block.rank, at, block.phase)
 
     def _fail_once(self, where: str, message: str, rank: str, at: datetime, phase: str) -> list[LogEvent]:
         return [] if self._failed else self._fail(where, message, "", rank, at, phase)

@@ -45,10 +45,10 @@ class PhaseTracker:
         return phase is not None and (bool(phase.open) if rank is None else rank in phase.open)
 
     def current(self, rank: str = "") -> str:
-        """The open phase of the rank, else the furthest open phase of any, else ""."""
+        """The open phase of the rank, else the earliest open phase of any, else ""."""
         opened = [name for name, phase in self._phases.items() if phase.open]
-        own = [name for name in opened if rank and rank in self._phases[name].open]
-        return max(own or opened, key=PHASE_ORDER.__getitem__, default="")
+        own = [name for name in opened if rank in self._phases[name].open]
+        return min(own or opened, key=PHASE_ORDER.__getitem__, default="")
 
     def furthest(self, rank: str) -> int:
         """The place in `PHASE_ORDER` of the last phase that the rank has entered, -1 for none."""
@@ -59,18 +59,24 @@ class PhaseTracker:
         text = self._left_at.get(rank)
         return datetime.fromisoformat(text) if text else otherwise
 
-    def begin(self, name: str, rank: str, at: datetime, keep: frozenset[str] = frozenset()) -> list[LogEvent]:
-        """Ends what the rank has open, unless it is in `keep`: a rank does one thing after the other."""
+    def begin(
+        self, name: str, rank: str, at: datetime, keep: frozenset[str] = frozenset(), *, late: bool = False
+    ) -> list[LogEvent]:
+        """Ends what the rank has open, unless it is in `keep`: a rank does one thing after the other.
+
+        `late` is for a phase that the log tells of at its end: where other ranks have ended it, it is not opened anew.
+        """
         if self.is_open(name, rank):
             return []
         events = [] if name in _ALONGSIDE else self._leave_others(name, rank, at, keep)
         phase = self._phases.setdefault(name, _Phase(at.isoformat()))
         turn = phase.begun[rank] = phase.begun.get(rank, 0) + 1
-        if turn > phase.round:
+        again = turn <= phase.round
+        if not again:
             phase.round = turn
             phase.elapsed.append(None)
             phase.progress = []
-        if not phase.open:
+        if not phase.open and not (late and again):
             if turn > 1:
                 phase.began_at = at.isoformat()
             events.append(PhaseBegan(at=at, rank=rank, role=role_of(name), phase=name, round=phase.round))
@@ -78,25 +84,28 @@ class PhaseTracker:
         return events
 
     def end(self, name: str, rank: str, at: datetime, elapsed_s: float | None = None) -> list[LogEvent]:
-        """An end whose begin was not seen makes the phase begin `elapsed_s` before it."""
+        """A phase whose begin was not seen began `elapsed_s` before its first end."""
         events: list[LogEvent] = []
         self._left_at[rank] = at.isoformat()
-        if not self.is_open(name, rank) and self.begun(name, rank) == 0:
-            start = at - timedelta(seconds=elapsed_s) if elapsed_s else at
-            events = self.begin(name, rank, start)
+        if name not in self._phases:
+            events = self.begin(name, rank, at - timedelta(seconds=elapsed_s) if elapsed_s else at)
         phase = self._phases[name]
+        turn = phase.begun.setdefault(rank, phase.round) - 1
         if rank in phase.open:
             phase.open.remove(rank)
-        turn = phase.begun[rank] - 1
         if elapsed_s is not None:
             phase.elapsed[turn] = max(phase.elapsed[turn] or 0.0, elapsed_s)
-        if not phase.open:
-            printed = [value for value in phase.elapsed if value is not None]
-            total = round(sum(printed), 3) if printed else None
-            events.append(
-                PhaseEnded(at=at, rank=rank, role=role_of(name), phase=name, elapsed_s=total, round=phase.round)
-            )
-        return events
+        return events if phase.open else [*events, self._ended(name, phase, rank, at)]
+
+    def _ended(self, name: str, phase: _Phase, rank: str, at: datetime) -> PhaseEnded:
+        printed = [value for value in phase.elapsed if value is not None]
+        total = round(sum(printed), 3) if printed else None
+        at = max(at, datetime.fromisoformat(phase.began_at))
+        return PhaseEnded(at=at, rank=rank, role=role_of(name), phase=name, elapsed_s=total, round=phase.round)
+
+    def leave(self, rank: str, at: datetime) -> list[LogEvent]:
+        """Ends what the rank has open."""
+        return self._leave_others("", rank, at, frozenset())
 
     def end_all(self, at: datetime, *, before: str = "") -> list[LogEvent]:
         """Ends every open phase, or those before one in the order of display."""

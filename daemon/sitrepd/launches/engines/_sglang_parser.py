@@ -48,7 +48,7 @@ class SglangParser:
         self._failures = FailureWatch(state.get("failures"))
         self._ranks: dict[str, dict[str, int]] = {name: dict(seen) for name, seen in state.get("ranks", {}).items()}
         self._warned: list[str] = list(state.get("warned", []))
-        self._draft_expected: bool = state.get("draft_expected", False)
+        self._draft_expected: bool | None = state.get("draft_expected")
         self._overlap: bool = state.get("overlap", False)
         self._port_taken: bool = state.get("port_taken", False)
         self._ready: bool = state.get("ready", False)
@@ -202,16 +202,17 @@ class SglangParser:
     def _kv_begins(self, loaded: str, rank: str, at: datetime) -> list[LogEvent]:
         """The KV cache announces itself only when it is there; it begins when nothing else is left to load."""
         seen = self._of(rank)
-        if self._overlap or (loaded == "load_weights" and self._draft_expected):
+        if self._overlap or (loaded == "load_weights" and self._draft_expected is not False):
             return []
         return self._begin("draft_kv_cache" if seen["pools"] else "kv_cache", rank, at)
 
     def _kv_cache(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         seen = self._of(rank)
-        name = "draft_kv_cache" if seen["pools"] or "draft KV" in message else "kv_cache"
+        late = message.startswith("Post-capture")
+        name = "draft_kv_cache" if "draft KV" in message or (seen["pools"] and not late) else "kv_cache"
         events = self._ensure_kv(name, rank, at)
         tokens, size, dtype = lines.kv_cache(message)
-        seen["kv_bytes"] += size
+        seen["kv_bytes"] = size + (0 if late else seen["kv_bytes"])
         if tokens is not None:
             events.append(_sized("kv_tokens", tokens, "tokens", name, rank, at))
             events.append(_sized("kv_cache_bytes", seen["kv_bytes"], "bytes", name, rank, at))
@@ -220,7 +221,7 @@ class SglangParser:
     def _ensure_kv(self, name: str, rank: str, at: datetime) -> list[LogEvent]:
         if self._phases.is_open(name, rank) or self._phases.begun(name, rank):
             return []
-        return self._begin(name, rank, self._phases.left_at(rank, at))
+        return self._phases.begin(name, rank, self._phases.left_at(rank, at), late=True)
 
     def _memory(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         if not message.startswith("Memory pool end"):
@@ -268,8 +269,9 @@ class SglangParser:
 
     def _counts(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         self._failures.moved_on()
-        ended = self._phases.end_all(at, before="http_start")
-        return ended + [_sized(name, value, unit, "", rank, at) for name, value, unit in lines.counts(message)]
+        return self._phases.leave(rank, at) + [
+            _sized(name, value, unit, "", rank, at) for name, value, unit in lines.counts(message)
+        ]
 
     def _timings(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         seconds = lines.timings(message) if message.startswith("Engine startup timings") else {}

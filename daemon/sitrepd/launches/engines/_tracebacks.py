@@ -69,7 +69,3 @@ class Block:
 
     def summary(self) -> str:
         return "\n".join(self.lines)
-
-    def last(self) -> str:
-        """The cause, or where the exception itself never came, the last line there is."""
-        return self.cause or (self.lines[-1].strip() if self.lines else "")

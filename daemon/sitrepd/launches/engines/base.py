@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
@@ -44,6 +44,11 @@ PHASES: tuple[PhaseInfo, ...] = (
 
 PHASE: Mapping[str, PhaseInfo] = {phase.name: phase for phase in PHASES}
 PHASE_ORDER: Mapping[str, int] = {phase.name: order for order, phase in enumerate(PHASES)}
+
+
+def current_phase(open_phases: Iterable[str]) -> PhaseInfo | None:
+    """The earliest of the open phases, where the slowest rank is: what the launch is doing, and so its state."""
+    return min((PHASE[name] for name in open_phases), key=lambda phase: PHASE_ORDER[phase.name], default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +302,10 @@ class LogParser(Protocol):
     """Turns lines into events; `state()` is plain data from which the engine's `parser` goes on exactly."""
 
     def feed(self, line: str, seen_at: datetime) -> list[LogEvent]:
-        """One complete line without its end; never raises for any text."""
+        """One complete line without its end; never raises for any text.
+
+        `seen_at` is for lines without a time of their own: now, or the file's last change where that is earlier.
+        """
         ...
 
     def peek(self, partial: str, seen_at: datetime) -> list[LogEvent]:

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
+from sitrepd.errors import SitrepError
+
 LaunchErrorKind = Literal[
     "command",
     "program_not_found",
@@ -24,13 +26,15 @@ LaunchErrorKind = Literal[
 LogKind = Literal["stdout", "stderr", "both"]
 
 
-class LaunchError(Exception):
-    """The server was not started; `message` says why and what would be right."""
+class LaunchError(SitrepError):
+    """The server was not started; `detail` says why and what would be right."""
 
-    def __init__(self, kind: LaunchErrorKind, message: str) -> None:
-        super().__init__(message)
+    status = 422
+    title = "The server could not be started"
+
+    def __init__(self, kind: LaunchErrorKind, detail: str) -> None:
+        super().__init__(detail, kind=kind)
         self.kind: LaunchErrorKind = kind
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Launched:
     state_dir: Path | None = None
     shell: bool = False
     """The main process is a shell that has the server as its child (the told text could not be run by `exec`)."""
+    warnings: tuple[str, ...] = ()
+    """What of the caller's surroundings could not be had, each a sentence."""
 
 
 @dataclass(frozen=True, slots=True)

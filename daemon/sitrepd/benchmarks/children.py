@@ -1,0 +1,68 @@
+"""Rows that belong to a benchmark, profile, training run or reference, to and from the shapes of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from sitrepd.benchmarks import models as m
+from sitrepd.shapes import Measure
+
+
+def metric_rows(table: type[m.MetricColumns], metrics: Mapping[str, Measure], **more: Any) -> list[Any]:
+    return [
+        table(name=name, text=str(told.value), value=float(told.value), unit=told.unit, better=told.better, **more)
+        for name, told in metrics.items()
+    ]
+
+
+def measures(rows: Iterable[m.MetricColumns]) -> dict[str, Measure]:
+    return {row.name: Measure(value=Decimal(row.text), unit=row.unit, better=row.better) for row in rows}  # type: ignore[arg-type]
+
+
+def sample_rows(samples: Mapping[str, Sequence[Decimal]]) -> list[Any]:
+    return [m.BenchmarkSample(name=name, texts=[str(value) for value in values]) for name, values in samples.items()]
+
+
+def samples(rows: Iterable[m.BenchmarkSample]) -> dict[str, list[Decimal]]:
+    return {row.name: [Decimal(text) for text in row.texts] for row in rows}
+
+
+def profile_rows(phases: Sequence[m.ProfilePhase]) -> list[Any]:
+    return [
+        m.ProfilePhaseRow(name=phase.name, calls=phase.calls, total_ms=_text(phase.total_ms), mean_ms=_text(phase.mean_ms))
+        for phase in phases
+    ]
+
+
+def profile_phases(rows: Iterable[m.ProfilePhaseRow]) -> list[m.ProfilePhase]:
+    return [
+        m.ProfilePhase(name=row.name, calls=row.calls, total_ms=_decimal(row.total_ms), mean_ms=_decimal(row.mean_ms))
+        for row in rows
+    ]
+
+
+def training_rows(points: Sequence[m.TrainingPoint]) -> list[Any]:
+    return [
+        row
+        for index, point in enumerate(points)
+        for row in metric_rows(m.TrainingMetric, point.metrics, point=index, epoch=_text(point.epoch), step=point.step)
+    ]
+
+
+def training_points(rows: Iterable[m.TrainingMetric]) -> list[m.TrainingPoint]:
+    by_point: dict[int, list[m.TrainingMetric]] = {}
+    for row in rows:
+        by_point.setdefault(row.point, []).append(row)
+    return [
+        m.TrainingPoint(epoch=_decimal(of[0].epoch), step=of[0].step, metrics=measures(of)) for of in by_point.values()
+    ]
+
+
+def _text(value: Decimal | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _decimal(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)

@@ -1,0 +1,277 @@
+"""Benchmarks, profiles, training runs, references, and the sweeps that plan them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, model_validator
+from sqlmodel import Field as Column
+
+from sitrepd.shapes import (
+    BenchmarkRef,
+    Count,
+    FactIn,
+    FactOut,
+    Flag,
+    LaunchRef,
+    Metrics,
+    ModelOrPath,
+    Name,
+    Number,
+    Shape,
+    SweepRef,
+    Text,
+    partial,
+)
+from sitrepd.storage.base import FactRow, Row, json_field, link
+
+
+class MetricColumns(Row):
+    """A value: `text` as it was told, `value` to compute with."""
+
+    id: int | None = Column(default=None, primary_key=True)
+    name: str
+    text: str
+    value: float
+    unit: str | None = None
+    better: str | None = None
+
+
+class Benchmark(FactRow, table=True):
+    name: str | None = None
+    launch_id: int | None = link("launch")
+    tool: str | None = None
+    baseline: bool = False
+    comparable: bool = True
+    config: dict[str, Any] = json_field()
+    workload: dict[str, Any] = json_field()
+    note: str | None = None
+    artifact: str | None = None
+    digest: str | None = Column(default=None, index=True)
+
+
+class BenchmarkMetric(MetricColumns, table=True):
+    __tablename__ = "benchmark_metric"
+
+    benchmark_id: int = Column(foreign_key="benchmark.id", index=True)
+
+
+class BenchmarkSample(Row, table=True):
+    """Repeated values of one metric, in the order in which they were measured."""
+
+    __tablename__ = "benchmark_sample"
+
+    id: int | None = Column(default=None, primary_key=True)
+    benchmark_id: int = Column(foreign_key="benchmark.id", index=True)
+    name: str
+    texts: list[str] = json_field()
+
+
+class BenchmarkFields(Shape):
+    name: Name | None = None
+    launch: LaunchRef | None = Field(None, description="The server it ran against.")
+    tool: Text | None = None
+    baseline: Flag = False
+    comparable: Flag = Field(True, description="False, with the why in `note`, keeps it out of the comparison.")
+    config: dict[str, Any] = Field(default_factory=dict, description="What is compared: the settings that differ.")
+    workload: dict[str, Any] = Field(default_factory=dict, description="What was asked of the server.")
+    metrics: Metrics = Field(default_factory=dict)
+    samples: dict[Name, list[Number]] = Field(default_factory=dict)
+    note: Text | None = None
+    artifact: Text | None = Field(None, description="Path of the raw result.")
+
+
+class BenchmarkCreate(BenchmarkFields, FactIn):
+    model_config = {
+        "json_schema_extra": {
+            "examples": [
+                {
+                    "name": "EAGLE-3, 2 steps",
+                    "config": {"speculative_algorithm": "EAGLE3", "speculative_num_steps": 2},
+                    "metrics": {"output_throughput": {"value": 94.0, "unit": "tok/s", "better": "higher"}},
+                }
+            ]
+        }
+    }
+
+
+class BenchmarkPublic(BenchmarkFields, FactOut):
+    digest: str | None = Field(None, description="SHA-256 of the file it was read from.")
+
+
+BenchmarkUpdate = partial(BenchmarkFields, "BenchmarkUpdate")
+
+
+class Profile(FactRow, table=True):
+    launch_id: int | None = link("launch")
+    benchmark_id: int | None = link("benchmark")
+
+
+class ProfilePhaseRow(Row, table=True):
+    __tablename__ = "profile_phase"
+
+    id: int | None = Column(default=None, primary_key=True)
+    profile_id: int = Column(foreign_key="profile.id", index=True)
+    name: str
+    calls: int | None = None
+    total_ms: str | None = None
+    mean_ms: str | None = None
+
+
+class ProfilePhase(Shape):
+    name: Name
+    calls: Count | None = None
+    total_ms: Number | None = None
+    mean_ms: Number | None = None
+
+
+class ProfileFields(Shape):
+    launch: LaunchRef | None = None
+    benchmark: BenchmarkRef | None = None
+    phases: list[ProfilePhase] = Field(min_length=1)
+
+
+class ProfileCreate(ProfileFields, FactIn):
+    model_config = {
+        "json_schema_extra": {"examples": [{"phases": [{"name": "verify", "calls": 400, "total_ms": 8204.1, "mean_ms": 20.5}]}]}
+    }
+
+
+class ProfilePublic(ProfileFields, FactOut):
+    pass
+
+
+ProfileUpdate = partial(ProfileFields, "ProfileUpdate")
+
+
+class Training(FactRow, table=True):
+    name: str | None = None
+    model: str | None = None
+    model_id: int | None = link("model")
+    data: Any = json_field(nullable=True)
+    note: str | None = None
+
+
+class TrainingMetric(MetricColumns, table=True):
+    """One metric of one point, which is an epoch or a step."""
+
+    __tablename__ = "training_metric"
+
+    training_id: int = Column(foreign_key="training.id", index=True)
+    point: int
+    epoch: str | None = None
+    step: int | None = None
+
+
+class TrainingPoint(Shape):
+    epoch: Number | None = None
+    step: Count | None = None
+    metrics: Metrics
+
+    @model_validator(mode="after")
+    def _has_place(self) -> TrainingPoint:
+        if self.epoch is None and self.step is None:
+            raise ValueError("a point needs an epoch or a step")
+        return self
+
+
+class TrainingFields(Shape):
+    name: Name | None = None
+    model: ModelOrPath | None = Field(None, description="Id of a model card, or a path.")
+    points: list[TrainingPoint] = Field(default_factory=list)
+    data: Any | None = Field(None, description="What it was trained on.")
+    note: Text | None = None
+
+
+class TrainingCreate(TrainingFields, FactIn):
+    model_config = {"json_schema_extra": {"examples": [{"name": "drafter", "points": [{"epoch": 4, "metrics": {"accept_rate": 0.47}}]}]}}
+
+
+class TrainingPublic(TrainingFields, FactOut):
+    pass
+
+
+TrainingUpdate = partial(TrainingFields, "TrainingUpdate")
+
+
+class Reference(FactRow, table=True):
+    name: str
+    source: str | None = None
+    note: str | None = None
+
+
+class ReferenceMetric(MetricColumns, table=True):
+    __tablename__ = "reference_metric"
+
+    reference_id: int = Column(foreign_key="reference.id", index=True)
+
+
+class ReferenceFields(Shape):
+    name: Name
+    source: Text | None = Field(None, description="Who published it, and where.")
+    metrics: Metrics = Field(default_factory=dict)
+    note: Text | None = None
+
+
+class ReferenceCreate(ReferenceFields, FactIn):
+    model_config = {"json_schema_extra": {"examples": [{"name": "AQ-MedAI drafter", "source": "AQ-MedAI"}]}}
+
+
+class ReferencePublic(ReferenceFields, FactOut):
+    pass
+
+
+ReferenceUpdate = partial(ReferenceFields, "ReferenceUpdate")
+
+
+
+class Sweep(FactRow, table=True):
+    name: str | None = None
+    template: Any = json_field(nullable=True)
+    parameters: Any = json_field(nullable=True)
+    constraints: Any = json_field(nullable=True)
+    state: str | None = None
+
+
+class SweepFields(Shape):
+    name: Name | None = None
+    template: Any | None = Field(None, description="The launch that the trials vary.")
+    parameters: Any | None = Field(None, description="Names and their values.")
+    constraints: Any | None = None
+    state: Text | None = Field(None, description="planned, running, paused, done or stopped.")
+
+
+class SweepCreate(SweepFields, FactIn):
+    model_config = {"json_schema_extra": {"examples": [{"name": "steps", "parameters": {"speculative_num_steps": [1, 2, 3]}}]}}
+
+
+class SweepPublic(SweepFields, FactOut):
+    pass
+
+
+SweepUpdate = partial(SweepFields, "SweepUpdate")
+
+
+class Trial(FactRow, table=True):
+    sweep_id: int | None = link("sweep")
+    launch_id: int | None = link("launch")
+    benchmarks: list[str] = json_field()
+    state: str | None = None
+
+
+class TrialFields(Shape):
+    sweep: SweepRef
+    launch: LaunchRef | None = None
+    benchmarks: list[BenchmarkRef] = Field(default_factory=list)
+    state: Text | None = Field(None, description="planned, running, done, failed or skipped.")
+
+
+class TrialCreate(TrialFields, FactIn):
+    model_config = {"json_schema_extra": {"examples": [{"sweep": "W1", "launch": "L3", "benchmarks": ["B4"], "state": "done"}]}}
+
+
+class TrialPublic(TrialFields, FactOut):
+    pass
+
+
+TrialUpdate = partial(TrialFields, "TrialUpdate")

@@ -1,0 +1,44 @@
+"""The benchmarks slice, as the registry sees it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sitrepd.benchmarks import children as c
+from sitrepd.benchmarks import models as m
+from sitrepd.facts import Child, Noun
+from sitrepd.slices import Slice
+
+BENCHMARK = Noun(
+    "benchmark", "benchmarks", "B", m.Benchmark, m.BenchmarkCreate, m.BenchmarkUpdate, m.BenchmarkPublic,
+    "One measured run against a launch: workload, metrics, raw artifact.",
+    children=(
+        Child("metrics", m.BenchmarkMetric, "benchmark_id", partial(c.metric_rows, m.BenchmarkMetric), c.measures),
+        Child("samples", m.BenchmarkSample, "benchmark_id", c.sample_rows, c.samples),
+    ),
+)  # fmt: skip
+PROFILE = Noun(
+    "profile", "profiles", "P", m.Profile, m.ProfileCreate, m.ProfileUpdate, m.ProfilePublic,
+    "Time per phase inside a launch or a benchmark.",
+    children=(Child("phases", m.ProfilePhaseRow, "profile_id", c.profile_rows, c.profile_phases),),
+)  # fmt: skip
+TRAINING = Noun(
+    "training", "trainings", "T", m.Training, m.TrainingCreate, m.TrainingUpdate, m.TrainingPublic,
+    "Metrics of a training job, by epoch or step.",
+    children=(Child("points", m.TrainingMetric, "training_id", c.training_rows, c.training_points),),
+)  # fmt: skip
+REFERENCE = Noun(
+    "reference", "references", "R", m.Reference, m.ReferenceCreate, m.ReferenceUpdate, m.ReferencePublic,
+    "A result that somebody else published.",
+    children=(Child("metrics", m.ReferenceMetric, "reference_id", partial(c.metric_rows, m.ReferenceMetric), c.measures),),
+)  # fmt: skip
+SWEEP = Noun(
+    "sweep", "sweeps", "W", m.Sweep, m.SweepCreate, m.SweepUpdate, m.SweepPublic,
+    "A planned set of trials.",
+)  # fmt: skip
+TRIAL = Noun(
+    "trial", "trials", "", m.Trial, m.TrialCreate, m.TrialUpdate, m.TrialPublic,
+    "One launch of a sweep with its benchmarks.",
+)  # fmt: skip
+
+SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL))

@@ -1,0 +1,72 @@
+"""Checkpoints, which never change, and their deliveries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from sitrepd.shapes import CheckpointRef, Count, FactIn, FactOut, Flag, Name, Shape, partial
+from sitrepd.storage.base import FactRow, json_field, link, time_field
+
+
+class Checkpoint(FactRow, table=True):
+    """`rendered` is the section model; `markdown` the stored bytes; `digest` of the facts, without ages and progress."""
+
+    number: int
+    trigger: str
+    rendered: dict[str, Any] = json_field()
+    markdown: str = ""
+    digest: str = ""
+    event: int = 0
+
+
+class CheckpointFields(Shape):
+    number: Count = Field(description="Its number; of an imported one, the number it had there.")
+    trigger: Name = Field(description="What made it: idle, ready, failed, asked, …")
+    rendered: dict[str, Any] = Field(description="The section model.")
+
+
+class CheckpointRecord(CheckpointFields, FactIn):
+    """A checkpoint of another store, kept as history."""
+
+
+class CheckpointPublic(CheckpointFields, FactOut):
+    markdown: str = ""
+
+
+class CheckpointSummary(FactOut):
+    """A checkpoint in a list, without its text."""
+
+    number: int
+    trigger: str
+    characters: int
+
+
+class Delivery(FactRow, table=True):
+    checkpoint_id: int | None = link("checkpoint")
+    to: str
+    budget: int | None = None
+    bytes: int | None = None
+    echoed: bool = False
+    echoed_at: datetime | None = time_field()
+
+
+class DeliveryFields(Shape):
+    checkpoint: CheckpointRef
+    to: Name = Field(description="Who it was handed to.")
+    budget: Count | None = Field(None, description="Characters.")
+    echoed: Flag = Field(False, description="Whether the receiver named it.")
+
+
+class DeliveryCreate(DeliveryFields, FactIn):
+    model_config = {"json_schema_extra": {"examples": [{"checkpoint": "C15", "to": "opencode", "budget": 9000}]}}
+
+
+class DeliveryPublic(DeliveryFields, FactOut):
+    bytes: int | None = None
+    echoed_at: datetime | None = None
+
+
+DeliveryUpdate = partial(DeliveryFields, "DeliveryUpdate", without=("checkpoint",))

@@ -1,0 +1,338 @@
+"""What all nouns share: how a told shape becomes a row, and a row an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from sqlmodel import Session, col, func, select
+
+from sitrepd import redact
+from sitrepd.clock import utc_now
+from sitrepd.errors import InvalidFact, UnknownId
+from sitrepd.shapes import FactIn, FactOut, RefTo
+from sitrepd.storage import events, ids
+from sitrepd.storage.base import FactRow
+
+if TYPE_CHECKING:
+    from sitrepd.slices import Registry
+
+_COMMON = frozenset(FactIn.model_fields)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """In whose name a fact is told: the session it goes to, and where it comes from."""
+
+    registry: Registry
+    provenance: str
+    session_id: int | None = None
+    imported_from: str | None = None
+    reserved: frozenset[str] = frozenset()
+    now: datetime = field(default_factory=utc_now)
+
+    def exists(self, db: Session, noun: Noun, number: int) -> bool:
+        """Whether that fact is stored, or will be by the end of this import."""
+        return noun.public_id(number) in self.reserved or self.registry.exists(db, noun, number)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a list, newest first; `cursor` continues it."""
+
+    rows: Sequence[Any]
+    count: int
+    cursor: str | None
+
+
+@dataclass(frozen=True)
+class Noun:
+    """One kind of fact: its word, its id, its table and the shapes it speaks."""
+
+    word: str
+    plural: str
+    prefix: str
+    table: type[FactRow]
+    create: type[FactIn]
+    update: type[BaseModel]
+    public: type[FactOut]
+    summary: str
+    line: str | None = None
+    in_session: bool = True
+    writable: bool = True
+    children: tuple[Child, ...] = ()
+    settled: Callable[[Session, Any, Scope], None] | None = None
+
+    @property
+    def line_type(self) -> str:
+        """The `type` of its lines in a session file."""
+        return self.line or self.word
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that are told, without those that every fact has."""
+        return tuple(name for name in self.create.model_fields if name not in _COMMON)
+
+    def public_id(self, number: int | None) -> str:
+        return ids.public_id(self.prefix, number or 0)
+
+    def reference(self, name: str) -> RefTo | None:
+        """How the field `name` refers to other facts, if it does."""
+        return _reference(self.create, name)
+
+
+@dataclass(frozen=True)
+class Child:
+    """Rows that belong to one field of a fact, such as a benchmark's metrics; without `to_rows` they are not told."""
+
+    field: str
+    table: type[Any]
+    owner: str
+    to_rows: Any
+    from_rows: Any
+
+
+def _reference(shape: type[BaseModel], name: str) -> RefTo | None:
+    info = shape.model_fields[name]
+    for mark in _marks(info.annotation, info.metadata):
+        if isinstance(mark, RefTo):
+            return mark
+    return None
+
+
+def _marks(annotation: Any, metadata: Iterable[Any]) -> Iterable[Any]:
+    yield from metadata
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _marks(argument, getattr(argument, "__metadata__", ()))
+    yield from getattr(annotation, "__metadata__", ())
+
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+
+def number_of(db: Session, noun: Noun, text: str) -> int:
+    """The row number of a public id such as "L14", or UnknownId."""
+    parsed = ids.parse_id(text)
+    if parsed is None and text.isdigit() and noun.prefix == "":
+        parsed = ("", int(text))
+    if parsed is None or parsed[0] != noun.prefix or db.get(noun.table, parsed[1]) is None:
+        raise UnknownId(
+            f"There is no {noun.word} {text!r}. Ids of {noun.plural} look like {noun.public_id(1)}; list them with "
+            f"GET /api/v1/{noun.plural.replace(' ', '-')}."
+        )
+    return parsed[1]
+
+
+def get(db: Session, noun: Noun, text: str) -> Any:
+    return db.get(noun.table, number_of(db, noun, text))
+
+
+def page(db: Session, noun: Noun, session_id: int | None, limit: int, cursor: str | None, **equal: Any) -> Page:
+    """Facts of one kind, newest first, at most `limit`; `equal` filters by column."""
+    table = noun.table
+    conditions = [] if session_id is None else [col(table.session_id) == session_id]
+    conditions += [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
+    count = db.exec(select(func.count()).select_from(table).where(*conditions)).one()
+    query = select(table).where(*conditions).order_by(col(table.id).desc()).limit(limit + 1)
+    if cursor is not None:
+        if not cursor.isdigit():
+            raise InvalidFact(f"cursor={cursor!r} is not one of ours: pass the next_cursor of the page before.")
+        query = query.where(col(table.id) < int(cursor))
+    rows = list(db.exec(query).all())
+    more = len(rows) > limit
+    rows = rows[:limit]
+    return Page(rows, count, str(rows[-1].id) if more else None)
+
+
+def all_rows(db: Session, noun: Noun, session_id: int | None) -> list[Any]:
+    """All facts of one kind of a session, oldest first."""
+    query = select(noun.table).order_by(col(noun.table.id))
+    if session_id is not None:
+        query = query.where(col(noun.table.session_id) == session_id)
+    return list(db.exec(query).all())
+
+
+def publish(db: Session, registry: Registry, noun: Noun, rows: Sequence[Any]) -> list[Any]:
+    """Rows as the shapes that the API speaks; children are read in one query a kind, not one a row."""
+    by_child = {child.field: _children_of(db, child, rows) for child in noun.children}
+    told: list[Any] = []
+    for row in rows:
+        values = {name: _column(registry, noun, row, name) for name in noun.public.model_fields if name != "session"}
+        values |= {name: of.get(row.id) for name, of in by_child.items()}
+        values["id"] = noun.public_id(row.id)
+        values["session"] = ids.public_id("S", row.session_id) if row.session_id else None
+        told.append(noun.public.model_validate({name: value for name, value in values.items() if value is not None}))
+    return told
+
+
+def publish_one(db: Session, registry: Registry, noun: Noun, row: Any) -> Any:
+    return publish(db, registry, noun, [row])[0]
+
+
+def _children_of(db: Session, child: Child, rows: Sequence[Any]) -> dict[int, Any]:
+    numbers = [row.id for row in rows]
+    if not numbers:
+        return {}
+    owner = col(getattr(child.table, child.owner))
+    query = select(child.table).where(owner.in_(numbers) if len(numbers) < 500 else owner >= min(numbers))
+    by_owner: dict[int, list[Any]] = {}
+    for row in db.exec(query.order_by(col(child.table.id))).all():
+        by_owner.setdefault(getattr(row, child.owner), []).append(row)
+    return {number: child.from_rows(found) for number, found in by_owner.items()}
+
+
+def _column(registry: Registry, noun: Noun, row: Any, name: str) -> Any:
+    number = getattr(row, f"{name}_id", None)
+    if number is not None and name in noun.create.model_fields:
+        mark = noun.reference(name)
+        if mark is not None and mark.words:
+            return registry.by_word[mark.words[0]].public_id(number)
+    return getattr(row, name, None)
+
+
+# --- writing -----------------------------------------------------------------------------------------------------
+
+
+def tell(db: Session, noun: Noun, data: FactIn, scope: Scope) -> Any:
+    """Store a told fact, with what follows from it."""
+    row = create(db, noun, data, scope)
+    settle(db, noun, row, scope)
+    return row
+
+
+def settle(db: Session, noun: Noun, row: Any, scope: Scope) -> None:
+    """Do what follows from a stored fact, once all facts that it names are stored too."""
+    if noun.settled is not None:
+        noun.settled(db, row, scope)
+
+
+def create(db: Session, noun: Noun, data: FactIn, scope: Scope, number: int | None = None) -> Any:
+    """Store a told fact as a row; `number` is given when it was reserved before."""
+    at = data.at or scope.now
+    row = noun.table(
+        id=number or ids.allocate(db, noun.word),
+        session_id=scope.session_id if noun.in_session else None,
+        at=at,
+        provenance=data.provenance or scope.provenance,
+        observed_at=data.observed_at or at,
+        imported_from=scope.imported_from,
+    )
+    _assign(db, noun, row, {name: getattr(data, name) for name in noun.fields}, scope)
+    db.add(row)
+    db.flush()
+    for child in noun.children:
+        if child.to_rows is not None:
+            _replace_children(db, child, row, getattr(data, child.field))
+    events.record(db, f"{noun.word}.created", noun.public_id(row.id), row.session_id)
+    return row
+
+
+def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> Any:
+    """Change the fields that `data` sets; each change is an event that names them."""
+    changed = {name: getattr(data, name) for name in data.model_fields_set}
+    if not changed:
+        raise InvalidFact(f"Nothing to change: give at least one of {', '.join(type(data).model_fields)}.")
+    required = [
+        name for name, value in changed.items() if value is None and noun.create.model_fields[name].is_required()
+    ]
+    if required:
+        raise InvalidFact(f"{', '.join(required)} cannot be emptied.", errors=[{"field": name} for name in required])
+    _assign(db, noun, row, changed, scope)
+    for child in noun.children:
+        if child.field in changed:
+            _replace_children(db, child, row, changed[child.field])
+    db.add(row)
+    events.record(db, f"{noun.word}.changed", noun.public_id(row.id), row.session_id, fields=sorted(changed))
+    return row
+
+
+def _replace_children(db: Session, child: Child, row: Any, value: Any) -> None:
+    for old in db.exec(select(child.table).where(col(getattr(child.table, child.owner)) == row.id)).all():
+        db.delete(old)
+    for new in child.to_rows(value) if value else ():
+        setattr(new, child.owner, row.id)
+        db.add(new)
+
+
+def _assign(db: Session, noun: Noun, row: Any, values: Mapping[str, Any], scope: Scope) -> None:
+    children = {child.field for child in noun.children}
+    for name, value in values.items():
+        if name in children:
+            continue
+        mark = noun.reference(name)
+        if mark is not None and value is not None:
+            _refer(db, noun, row, name, value, mark, scope)
+        elif mark is not None:
+            _refer_to_nothing(row, name)
+        else:
+            setattr(row, name, _plain(_clean(name, value)))
+
+
+def _clean(name: str, value: Any) -> Any:
+    """Nothing secret is stored: values become references, keys in text become a mark."""
+    if name == "command" and isinstance(value, str):
+        return redact.redact_command(value)
+    if name == "argv" and isinstance(value, list):
+        return redact.redact_argv(value)
+    if name == "env" and isinstance(value, dict):
+        return redact.redact_env(value)
+    return redact.redact_json(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _refer(db: Session, noun: Noun, row: Any, name: str, value: Any, mark: RefTo, scope: Scope) -> None:
+    if isinstance(value, list):
+        setattr(row, name, [_canonical(db, scope, name, item, mark) for item in value])
+        return
+    parsed = ids.parse_id(value)
+    target = scope.registry.by_prefix.get(parsed[0]) if parsed else None
+    fits = target is not None and target.word in mark.words
+    if target is not None and fits and parsed is not None:
+        if not scope.exists(db, target, parsed[1]):
+            raise _unknown(name, value)
+        setattr(row, f"{name}_id", parsed[1])
+        if name in type(row).model_fields:
+            setattr(row, name, None)
+    elif mark.or_text:
+        setattr(row, name, value)
+        setattr(row, f"{name}_id", None)
+    else:
+        wanted = " or ".join(mark.words)
+        raise InvalidFact(
+            f"{noun.word}.{name}: {value!r} is no id of a {wanted}.",
+            errors=[{"field": name, "message": f"id of a {wanted}"}],
+        )
+
+
+def _refer_to_nothing(row: Any, name: str) -> None:
+    for column in (name, f"{name}_id"):
+        if column in type(row).model_fields:
+            setattr(row, column, None)
+
+
+def _canonical(db: Session, scope: Scope, name: str, value: str, mark: RefTo) -> str:
+    parsed = ids.parse_id(value)
+    target = scope.registry.by_prefix.get(parsed[0]) if parsed else None
+    if parsed is None or target is None:
+        if mark.or_text:
+            return value
+        raise InvalidFact(f"{name}: {value!r} is no id of a fact.", errors=[{"field": name, "message": "id of a fact"}])
+    if not scope.exists(db, target, parsed[1]):
+        if mark.or_text:
+            return value
+        raise _unknown(name, value)
+    return target.public_id(parsed[1])
+
+
+def _unknown(name: str, value: str) -> InvalidFact:
+    return InvalidFact(f"{name}: there is no fact {value!r}.", errors=[{"field": name, "message": "unknown id"}])

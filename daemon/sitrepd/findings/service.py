@@ -1,0 +1,19 @@
+"""What follows from a finding."""
+
+from __future__ import annotations
+
+from sqlmodel import Session
+
+from sitrepd.facts import Scope
+from sitrepd.findings.models import Finding
+from sitrepd.storage import events, ids
+
+
+def supersede(db: Session, finding: Finding, scope: Scope) -> None:  # noqa: ARG001
+    """A finding that is replaced never reads as current again."""
+    old = db.get(Finding, finding.supersedes_id) if finding.supersedes_id else None
+    if old is None or old.status == "superseded":
+        return
+    old.status = "superseded"
+    db.add(old)
+    events.record(db, "finding.changed", ids.public_id("F", old.id or 0), old.session_id, fields=["status"])

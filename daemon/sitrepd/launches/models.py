@@ -1,0 +1,167 @@
+"""Launches: one start of a server process each, told, imported or started by us."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, Field
+from sqlmodel import Field as Column
+
+from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, ModelOrPath, Name, Number, Shape, Text, Whole
+from sitrepd.storage.base import FactRow, Row, big_field, json_field, link, time_field
+
+State = Literal["starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost"]
+ALIVE = ("starting", "loading", "capturing", "warming", "ready")
+
+
+class Launch(FactRow, table=True):
+    """`watched` is true only of a process on this host that we follow: an imported state is never a running process."""
+
+    name: str | None = None
+    engine: str | None = None
+    command: str | None = None
+    argv: list[str] | None = json_field(nullable=True)
+    env: dict[str, str] | None = json_field(nullable=True)
+    cwd: str | None = None
+    host_id: int | None = link("host")
+    log_path: str | None = None
+    port: int | None = None
+    model: str | None = None
+    model_id: int | None = link("model")
+    draft_model: str | None = None
+    draft_model_id: int | None = link("model")
+    state: str | None = None
+    started_at: datetime | None = time_field()
+    ready_at: datetime | None = time_field()
+    ended_at: datetime | None = time_field()
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    failure: str | None = None
+    suspect: str | None = None
+    watched: bool = Column(default=False, index=True)
+    process: dict[str, Any] | None = json_field(nullable=True)
+    settings: dict[str, Any] | None = json_field(nullable=True)
+    warnings: list[str] = json_field()
+    throughput: dict[str, Any] | None = json_field(nullable=True)
+    ready_url: str | None = None
+    ready_pattern: str | None = None
+    log_position: dict[str, Any] | None = json_field(nullable=True)
+    parser_state: dict[str, Any] | None = json_field(nullable=True)
+
+    @property
+    def pid(self) -> int | None:
+        return (self.process or {}).get("pid")
+
+
+class LaunchPhase(Row, table=True):
+    __tablename__ = "launch_phase"
+
+    id: int | None = Column(default=None, primary_key=True)
+    launch_id: int = Column(foreign_key="launch.id", index=True)
+    name: str
+    started_at: datetime | None = time_field()
+    ended_at: datetime | None = time_field()
+    progress: float | None = None
+    done: int | None = None
+    total: int | None = None
+    unit: str | None = None
+    elapsed_s: float | None = None
+
+
+class LaunchSize(Row, table=True):
+    """A size that a log tells: KV tokens, bytes of weights, cache and graphs, of a rank and of target or draft."""
+
+    __tablename__ = "launch_size"
+
+    id: int | None = Column(default=None, primary_key=True)
+    launch_id: int = Column(foreign_key="launch.id", index=True)
+    name: str
+    role: str = ""
+    rank: str = ""
+    value: int = Column(sa_type=big_field().sa_type)
+    unit: str
+
+
+class Phase(Shape):
+    name: Name
+    started_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
+    progress: Number | None = Field(None, description="0 to 1.")
+    done: Whole | None = Field(None, description="Steps done, of `total`, in `unit` (shards, graphs).")
+    total: Whole | None = None
+    unit: Text | None = None
+    elapsed_s: Number | None = Field(None, description="Seconds, where the engine printed them.")
+
+
+class LaunchFields(Shape):
+    name: Name | None = None
+    engine: Name | None = Field(None, description="sglang, vllm, …; recognised from the command if absent.")
+    command: Text | None = Field(None, description="A shell command line, as it would be pasted.")
+    argv: list[Text] | None = None
+    env: dict[str, Text] | None = None
+    cwd: Text | None = None
+    host: HostRef | None = None
+    log_path: Text | None = None
+    port: Whole | None = Field(None, ge=1, le=65535)
+    model: ModelOrPath | None = Field(None, description="Id of a model card, or a path.")
+    draft_model: ModelOrPath | None = None
+    state: State | None = None
+    phases: list[Phase] = Field(default_factory=list)
+    ready_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
+    exit_code: Whole | None = None
+
+
+class LaunchRecord(LaunchFields, FactIn):
+    """A launch as told, by an import or by somebody who ran it elsewhere: a record, never a process of ours."""
+
+
+
+
+class LaunchCreate(LaunchFields, FactIn):
+    """A launch to start, or with `start: false` one to record."""
+
+    model_config = {
+        "json_schema_extra": {
+            "examples": [{"name": "3 steps", "command": "nohup python -m sglang.launch_server --model-path /m --port 30000 > s.log 2>&1 &"}]
+        }
+    }
+    start: Flag = Field(True, description="False only records it.")
+    ready_url: Text | None = Field(None, description="Answers 200 when the server is ready; for engines we do not know.")
+    ready_pattern: Text | None = Field(None, description="Regular expression of the log line that says ready.")
+    umask: Whole | None = Field(None, ge=0, le=0o777, description="Of the caller.")
+    limits: dict[str, list[Whole]] | None = Field(None, description="The caller's resource limits: name to [soft, hard].")
+    inherit_env: Flag = Field(True, description="Start from the daemon's environment and add `env` to it.")
+
+
+class LaunchPublic(LaunchFields, FactOut):
+    started_at: datetime | None = None
+    exit_signal: int | None = None
+    failure: str | None = Field(None, description="The first cause that the log shows.")
+    suspect: str | None = Field(None, description="Why the present phase looks stuck.")
+    watched: bool = Field(False, description="Whether it is a process on this host that is followed.")
+    pid: int | None = None
+    settings: dict[str, Any] | None = Field(None, description="Settings in effect, as the engine printed them.")
+    warnings: list[str] = Field(default_factory=list, description="What the engine changed of what was asked.")
+    throughput: dict[str, Any] | None = Field(None, description="The latest figures that the log shows.")
+    sizes: list[dict[str, Any]] = Field(default_factory=list)
+    ready_url: str | None = None
+    ready_pattern: str | None = None
+
+
+class LaunchUpdate(Shape):
+    """What may be changed of a launch by telling; what is observed is not told."""
+
+    name: Name | None = None
+    engine: Name | None = None
+    model: ModelOrPath | None = None
+    draft_model: ModelOrPath | None = None
+    host: HostRef | None = None
+    log_path: Text | None = None
+    state: State | None = Field(None, description="Only of a launch that is not watched.")
+    ready_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
+    exit_code: Whole | None = None
+
+

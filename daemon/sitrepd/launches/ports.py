@@ -1,0 +1,132 @@
+"""Listening sockets of this machine: who holds a port, and whether it may be had."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from sitrepd.launches.processes import identify, read_argv
+
+_LISTEN = b"0A"
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listening socket; pid and argv are None when its process may not be seen. Secrets are not removed from argv."""
+
+    address: str
+    port: int
+    uid: int
+    inode: int
+    pid: int | None = None
+    argv: tuple[str, ...] | None = None
+
+
+def listening(port: int, host: str | None = None, net_of: int | None = None) -> list[Listener]:
+    """The sockets that listen on a port (of the network namespace of process `net_of`), owners not looked up.
+
+    With a host, only those that answer there. Cheap enough for twice a second: the kernel lists listeners first, and
+    the connections after them are not read.
+    """
+    return [
+        Listener(str(address), port, uid, inode)
+        for address, bound, uid, inode in _table(net_of)
+        if bound == port and _answers(address, host)
+    ]
+
+
+def _table(net_of: int | None) -> Iterator[tuple[Address, int, int, int]]:
+    for name in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/{net_of or 'self'}/net/{name}", "rb") as file:
+            next(file, None)
+            for line in file:
+                fields = line.split()
+                if fields[3] != _LISTEN:
+                    break
+                address, _, bound = fields[1].partition(b":")
+                yield _address(address), int(bound, 16), int(fields[7]), int(fields[9])
+
+
+def _address(text: bytes) -> Address:
+    """The kernel prints each 32-bit word in the machine's byte order."""
+    raw = bytes.fromhex(text.decode())
+    words = b"".join(int.from_bytes(raw[i : i + 4], "big").to_bytes(4, sys.byteorder) for i in range(0, len(raw), 4))
+    address = ipaddress.ip_address(words)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _answers(address: Address, host: str | None) -> bool:
+    if host is None or address.is_unspecified:
+        return True
+    if host == "localhost":
+        return address.is_loopback
+    try:
+        wanted = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return True
+    return wanted.is_unspecified or wanted == address
+
+
+def owns_listener(
+    pids: Callable[[], Collection[int]], port: int, host: str | None = None, net_of: int | None = None
+) -> bool:
+    """Whether one of the processes listens on the port; `pids` is asked only when somebody does."""
+    inodes = {listener.inode for listener in listening(port, host, net_of)}
+    return bool(inodes) and any(inodes & _socket_inodes(pid) for pid in pids())
+
+
+def _socket_inodes(pid: int) -> set[int]:
+    inodes = set()
+    try:
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{name}")
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(int(target[8:-1]))
+    except OSError:
+        return inodes
+    return inodes
+
+
+def who_listens(port: int, host: str | None = None) -> list[Listener]:
+    """The sockets that listen on a port, with their processes (one entry for each process that shares one)."""
+    found = listening(port, host)
+    if not found:
+        return []
+    owners = {int(name): _socket_inodes(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    result = []
+    for one in found:
+        pids = [pid for pid, inodes in owners.items() if one.inode in inodes and identify(pid)]
+        whole = [Listener(one.address, port, one.uid, one.inode, pid, tuple(read_argv(pid))) for pid in sorted(pids)]
+        result += whole or [one]
+    return result
+
+
+def port_free(port: int, host: str | None = None) -> bool:
+    """Whether a server could listen there now, as uvicorn binds (SO_REUSEADDR); nothing is left bound.
+
+    Raises OSError when the address itself is the trouble: not of this machine, or a port that needs root.
+    """
+    if listening(port, host):
+        return False
+    bare = (host or "0.0.0.0").strip("[]")
+    family, kind, proto, _, where = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    with socket.socket(family, kind, proto) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(where)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+    return True

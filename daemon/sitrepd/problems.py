@@ -1,0 +1,78 @@
+"""Every error as an RFC 9457 problem detail."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from sitrepd.errors import SitrepError
+from sitrepd.storage.writer import explain
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **extra: Any) -> JSONResponse:
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra}
+    return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    app.add_exception_handler(SitrepError, _told)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+async def _told(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, SitrepError)
+    return problem(error.status, error.title, error.detail, instance=request.url.path, **error.extra)
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    errors = [{"field": field_name(one["loc"]), "message": message(one)} for one in error.errors()]
+    detail = "; ".join(f"{one['field'] or 'body'}: {one['message']}" for one in errors[:5])
+    return problem(422, "Invalid input", f"{detail}.", instance=request.url.path, errors=errors)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    title = HTTPStatus(error.status_code).phrase
+    detail = str(error.detail)
+    if error.status_code == 404 and detail == title:
+        detail = f"There is nothing at {request.url.path}. The API is described at /api/v1/openapi.json."
+    headers = dict(error.headers) if error.headers else None
+    return problem(error.status_code, title, detail, headers, instance=request.url.path)
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    told = explain(error)
+    if isinstance(told, SitrepError):
+        return await _told(request, told)
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    detail = f"The daemon failed with {type(error).__name__}; its log has the details. Nothing was stored."
+    return problem(500, "Internal error", detail, instance=request.url.path)
+
+
+def field_name(place: tuple[int | str, ...]) -> str:
+    """("body", "metrics", "x", "value") as "metrics.x.value"; ("query", "limit") as "query limit"."""
+    parts = [str(part) for part in place]
+    if parts and parts[0] == "body":
+        return ".".join(parts[1:])
+    return f"{parts[0]} {'.'.join(parts[1:])}" if len(parts) > 1 else ".".join(parts)
+
+
+def message(error: Any) -> str:
+    text = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return "unknown field"
+    if error["type"] == "json_invalid":
+        return f"not valid JSON ({error.get('ctx', {}).get('error', text)})"
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,153 @@
+"""Runs the daemon: a Unix socket for this user and a TCP port, one uvicorn server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from sitrepd import __version__
+from sitrepd.errors import StoreUnusable
+from sitrepd.settings import Settings
+
+_UCRED = struct.Struct("3i")
+
+
+class PeerCheckedProtocol(HttpToolsProtocol):
+    """Drops connections to the Unix socket from processes of other users (root may come in)."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family == socket.AF_UNIX and not _is_us(connection):
+            transport.abort()
+            return
+        super().connection_made(transport)
+
+
+def _is_us(connection: socket.socket) -> bool:
+    _pid, uid, _gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return uid in (os.getuid(), 0)
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that also listens on the Unix socket, and ends event streams before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, settings: Settings, unix: socket.socket, app: Any) -> None:
+        super().__init__(config)
+        self._settings = settings
+        self._unix = unix
+        self._app = app
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.should_exit or sockets is None:
+            return
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> asyncio.Protocol:
+            return PeerCheckedProtocol(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+
+        self.servers.append(await loop.create_unix_server(protocol, sock=self._unix))
+        self._announce()
+
+    def _announce(self) -> None:
+        about = {"pid": os.getpid(), "url": self._app.state.url, "version": __version__}
+        path = self._settings.data_dir / "daemon.json"
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(about) + "\n")
+        partial.replace(path)
+        print(
+            f"Sitrep {__version__} serves {self._settings.data_dir} at {self._app.state.url}; `sitrep open` opens the dashboard.",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.runtime.store.bell.close()
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings) -> int:
+    """Serve until a signal ends it; the exit status of the command."""
+    tcp = _listen_tcp(settings)
+    from sitrepd.app import create_app
+
+    app = create_app(settings)
+    port = tcp.getsockname()[1]
+    app.state.url = f"{'https' if settings.tls_certfile else 'http'}://{_printable(settings.host)}:{port}"
+    app.state.port = port
+    unix = listen_unix(settings.socket_path)
+    config = uvicorn.Config(
+        app,
+        http=PeerCheckedProtocol,
+        ws="none",
+        loop="asyncio",
+        log_level=settings.log_level,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        ssl_certfile=settings.tls_certfile,
+        ssl_keyfile=settings.tls_keyfile,
+    )
+    try:
+        Server(config, settings, unix, app).run(sockets=[tcp])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for path in (settings.socket_path, settings.data_dir / "daemon.json"):
+            with suppress(OSError):
+                path.unlink()
+    return 0
+
+
+def _printable(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _listen_tcp(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise StoreUnusable(
+            f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}. Choose another port with --port "
+            "(0 takes a free one) or SITREP_PORT."
+        ) from error
+    listener.set_inheritable(False)
+    return listener
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """A listening socket at `path`, mode 0600, however long the path is; the store's lock makes it ours."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode):
+            path.unlink()
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    before = os.umask(0o177)
+    try:
+        # A socket's address holds 107 bytes; through the descriptor any path fits.
+        listener.bind(f"/proc/self/fd/{folder}/{path.name}")
+        listener.listen(128)
+    except OSError as error:
+        listener.close()
+        raise StoreUnusable(f"The socket {path} cannot be made: {error.strerror}.") from error
+    finally:
+        os.umask(before)
+        os.close(folder)
+    return listener

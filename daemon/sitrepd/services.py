@@ -1,0 +1,41 @@
+"""Service: one background loop that starts with the daemon and ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+log = logging.getLogger(__name__)
+
+
+class Service:
+    """A loop of its own; `run` is called again after a pause when it fails."""
+
+    name = "service"
+    pause_after_failure_s = 5.0
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep the loop going inside the block; it is cancelled and awaited at its end."""
+        task = asyncio.create_task(self._supervise(), name=f"sitrep-{self.name}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _supervise(self) -> None:
+        while True:
+            try:
+                await self.run()
+                return
+            except Exception:
+                log.exception("%s failed; it starts again in %.0f s", self.name, self.pause_after_failure_s)
+                await asyncio.sleep(self.pause_after_failure_s)

@@ -1,0 +1,112 @@
+"""Which session is meant: told, the client's conversation, the folder, the only open one; never a guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlmodel import Session, col, select
+
+from sitrepd.errors import NoSession, UnknownId
+from sitrepd.sessions.models import Conversation, Folder, SessionRow
+from sitrepd.storage import ids
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What a caller says of the session it means, in order of precedence."""
+
+    session: str | None = None
+    conversation: str | None = None
+    cwd: str | None = None
+
+
+def resolve(db: Session, hint: Hint) -> int:
+    """The number of the session that is meant; NoSession lists the open ones where that is not clear."""
+    found = _told(db, hint.session) or _by_conversation(db, hint.conversation) or by_folder(db, hint.cwd)
+    if found is not None:
+        return found
+    open_ones = open_sessions(db)
+    if len(open_ones) == 1 and open_ones[0].id is not None:
+        return open_ones[0].id
+    raise _unclear(open_ones)
+
+
+def resolve_or_none(db: Session, hint: Hint) -> int | None:
+    """As `resolve`, but None where no session is open at all."""
+    try:
+        return resolve(db, hint)
+    except NoSession:
+        if open_sessions(db):
+            raise
+        return None
+
+
+def open_sessions(db: Session) -> list[SessionRow]:
+    query = select(SessionRow).where(col(SessionRow.ended_at).is_(None)).order_by(col(SessionRow.id))
+    return list(db.exec(query).all())
+
+
+def project_of(cwd: str) -> list[str]:
+    """The folders that stand for `cwd`: its git common directory, then itself and its parents, nearest first."""
+    start = Path(cwd)
+    folders = [start, *start.parents]
+    git = next((found for folder in folders if (found := _git_common(folder))), None)
+    return [str(path) for path in ([git] if git else []) + folders]
+
+
+def by_folder(db: Session, cwd: str | None) -> int | None:
+    if not cwd:
+        return None
+    ties = {folder.path: folder.session_id for folder in db.exec(select(Folder)).all()}
+    return next((ties[path] for path in project_of(cwd) if path in ties), None) if ties else None
+
+
+def _told(db: Session, text: str | None) -> int | None:
+    if not text:
+        return None
+    parsed = ids.parse_id(text)
+    if parsed and parsed[0] == "S" and db.get(SessionRow, parsed[1]) is not None:
+        return parsed[1]
+    named = db.exec(select(SessionRow.id).where(SessionRow.name == text)).all()
+    if len(named) == 1:
+        return named[0]
+    why = f"{len(named)} sessions have that name" if named else "no session has that id or name"
+    raise UnknownId(f"Session {text!r}: {why}.", sessions=_briefly(open_sessions(db)))
+
+
+def _by_conversation(db: Session, text: str | None) -> int | None:
+    row = db.get(Conversation, text) if text else None
+    return row.session_id if row else None
+
+
+def _git_common(folder: Path) -> Path | None:
+    """The git directory that all work trees of a repository share, read without running git."""
+    dot = folder / ".git"
+    try:
+        if dot.is_dir():
+            return dot.resolve()
+        if not dot.is_file():
+            return None
+        own = (folder / dot.read_text().removeprefix("gitdir:").strip()).resolve()
+        shared = own / "commondir"
+        return (own / shared.read_text().strip()).resolve() if shared.is_file() else own
+    except OSError:
+        return None
+
+
+def _unclear(open_ones: list[SessionRow]) -> NoSession:
+    if not open_ones:
+        return NoSession(
+            "No session is open. Open one with `sitrep session open NAME`, or POST /api/v1/sessions.", sessions=[]
+        )
+    names = ", ".join(f"S{row.id} ({row.name})" for row in open_ones)
+    return NoSession(
+        f"{len(open_ones)} sessions are open: {names}. Say which with --session or SITREP_SESSION (X-Sitrep-Session over HTTP), "
+        "or tie this folder to one with `sitrep init`.",
+        sessions=_briefly(open_ones),
+    )
+
+
+def _briefly(rows: list[SessionRow]) -> list[dict[str, str | None]]:
+    return [{"id": ids.public_id("S", row.id or 0), "name": row.name, "goal": row.goal} for row in rows]

@@ -1,0 +1,130 @@
+"""Settings: the environment (SITREP_*) first, then a TOML file, then these defaults."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_config_path, user_state_path
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from sitrepd.errors import SitrepError
+from sitrepd.storage.filesystem import is_network_path
+
+DEFAULT_PORT = 8791
+
+
+def config_file() -> Path:
+    """The TOML file that is read: SITREP_CONFIG, else `sitrep/config.toml` in the user's configuration folder."""
+    told = os.environ.get("SITREP_CONFIG")
+    return Path(told).expanduser() if told else user_config_path("sitrep") / "config.toml"
+
+
+def default_data_dir() -> Path:
+    """The user's state folder; one folder a host where the home is a network file system."""
+    folder = user_state_path("sitrep")
+    return folder / socket.gethostname() if is_network_path(folder) else folder
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Each field is SITREP_<FIELD> in the environment and <field> in the TOML file."""
+
+    model_config = SettingsConfigDict(env_prefix="SITREP_", extra="ignore", validate_default=True)
+
+    data_dir: Path = Field(default_factory=default_data_dir, description="The store: database, socket, token, logs.")
+    host: str = Field("127.0.0.1", description="The address to listen on.")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65535, description="The TCP port; 0 takes a free one.")
+    allow_remote: bool = Field(False, description="Listen on another address than loopback without TLS.")
+    tls_certfile: Path | None = Field(None, description="TLS certificate (PEM); with it other addresses are allowed.")
+    tls_keyfile: Path | None = Field(None, description="Key of the TLS certificate (PEM).")
+    allowed_hosts: list[str] = Field(
+        default_factory=list, description="More Host names to accept, as a reverse proxy sends them (JSON list)."
+    )
+    allow_network_filesystem: bool = Field(False, description="Keep the store on NFS and the like all the same.")
+    templates_dir: Path | None = Field(None, description="A folder whose templates come before the ones shipped.")
+    checkpoint_budget: int = Field(9000, ge=1000, description="Characters of a checkpoint when none are asked for.")
+    idle_after_s: float = Field(30.0, gt=0, description="Seconds without a fact or a question that count as idle.")
+    idle_check_s: float = Field(1.0, gt=0, description="Seconds between two looks at whether the session idles.")
+    log_poll_s: float = Field(0.25, gt=0, description="Seconds between two looks at a growing log.")
+    sample_s: float = Field(1.0, gt=0, description="Seconds between GPU samples while a launch is alive.")
+    sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
+    samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
+    link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
+    log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Order of precedence: arguments, environment, TOML file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+
+    @field_validator("data_dir", "templates_dir", "tls_certfile", "tls_keyfile")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+    @field_validator("log_level")
+    @classmethod
+    def _known_level(cls, value: str) -> str:
+        if value.lower() not in ("debug", "info", "warning", "error"):
+            raise ValueError("use debug, info, warning or error")
+        return value.lower()
+
+    @model_validator(mode="after")
+    def _doors_are_closed(self) -> Settings:
+        if not self.is_loopback and not self.allow_remote and self.tls_certfile is None:
+            raise ValueError(
+                f"host {self.host} can be reached from elsewhere: give tls_certfile and tls_keyfile, "
+                "put a TLS proxy in front of 127.0.0.1, or set SITREP_ALLOW_REMOTE=true if the network is trusted"
+            )
+        return self
+
+    @cached_property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the TCP door."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def database_path(self) -> Path:
+        return self.data_dir / "sitrep.db"
+
+    @property
+    def socket_path(self) -> Path:
+        return self.data_dir / "sitrep.sock"
+
+    @property
+    def token_path(self) -> Path:
+        return self.data_dir / "token"
+
+    @property
+    def launches_dir(self) -> Path:
+        return self.data_dir / "launches"
+
+
+def load_settings(**told: Any) -> Settings:
+    """Settings from all sources; SitrepError names the setting that is wrong and how it can be set."""
+    try:
+        return Settings(**{name: value for name, value in told.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        where = f"Setting {name} (SITREP_{name.upper()})" if name else "Settings"
+        raise SitrepError(f"{where}: {first['msg'].removeprefix('Value error, ')}.") from error
+    except (OSError, ValueError) as error:
+        raise SitrepError(f"The settings file {config_file()} cannot be read: {error}.") from error

@@ -1,0 +1,80 @@
+"""The registry: what each slice offers. A package with a `slice.py` is a slice; nothing else names it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sitrepd
+from sitrepd.facts import Noun
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+    from sqlmodel import Session
+
+    from sitrepd.runtime import Runtime
+    from sitrepd.sections import Report, Section
+    from sitrepd.services import Service
+
+
+def _nothing(*_: Any) -> Sequence[Any]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One room of the house: its nouns, its routes (those that every noun has, if it names none), its services, its report."""
+
+    name: str
+    nouns: tuple[Noun, ...] = ()
+    routers: Callable[[], Sequence[APIRouter]] | None = None
+    services: Callable[[Runtime], Sequence[Service]] = _nothing
+    report: Callable[[Report], Sequence[Section]] = _nothing
+
+
+@dataclass(frozen=True)
+class Registry:
+    """All slices, and their nouns by word, prefix and line type."""
+
+    slices: tuple[Slice, ...]
+
+    @cached_property
+    def nouns(self) -> tuple[Noun, ...]:
+        return tuple(noun for part in self.slices for noun in part.nouns)
+
+    @cached_property
+    def by_word(self) -> dict[str, Noun]:
+        return {noun.word: noun for noun in self.nouns}
+
+    @cached_property
+    def by_prefix(self) -> dict[str, Noun]:
+        return {noun.prefix: noun for noun in self.nouns if noun.prefix}
+
+    @cached_property
+    def by_line(self) -> dict[str, Noun]:
+        return {noun.line_type: noun for noun in self.nouns}
+
+    def exists(self, db: Session, noun: Noun, number: int) -> bool:
+        return db.get(noun.table, number) is not None
+
+
+def slice_modules() -> list[str]:
+    """Module names of all slices, in the order of their names."""
+    root = Path(sitrepd.__file__).parent
+    packages = (info.name for info in pkgutil.iter_modules([str(root)]) if info.ispkg)
+    return [f"sitrepd.{name}" for name in sorted(packages) if (root / name / "slice.py").is_file()]
+
+
+def import_models() -> None:
+    """Import all tables, for the migrations to compare with."""
+    for name in slice_modules():
+        importlib.import_module(f"{name}.models")
+
+
+def load_registry() -> Registry:
+    return Registry(tuple(importlib.import_module(f"{name}.slice").SLICE for name in slice_modules()))

@@ -1,0 +1,71 @@
+"""The event log: one row a change, and a bell that rings after each commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from sqlmodel import Session, col, func, select
+
+from sitrepd.storage.base import Event
+
+
+def record(db: Session, kind: str, subject: str, session_id: int | None, **data: Any) -> None:
+    """Write down that `subject` (a public id) changed, in the caller's transaction."""
+    db.add(Event(kind=kind, subject=subject, session_id=session_id, data=data))
+
+
+def last_event_id(db: Session) -> int:
+    return db.exec(select(func.max(Event.id))).one() or 0
+
+
+def events_after(db: Session, cursor: int, session_id: int | None = None, limit: int = 500) -> Sequence[Event]:
+    """Events in order of commit after `cursor`; with a session, its own and those that belong to none."""
+    query = select(Event).where(col(Event.id) > cursor).order_by(col(Event.id)).limit(limit)
+    if session_id is not None:
+        query = query.where((col(Event.session_id) == session_id) | (col(Event.session_id).is_(None)))
+    return db.exec(query).all()
+
+
+class Bell:
+    """Wakes coroutines of one event loop when a commit has happened, from whichever thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: set[asyncio.Event] = set()
+        self._closed = False
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def ring(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._wake)
+
+    def close(self) -> None:
+        """End every listener; called in the loop when the daemon stops."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    async def listen(self, quiet_s: float | None = None) -> AsyncIterator[bool]:
+        """Yield True after each commit (several may share one), False after `quiet_s` without any; ends on close."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            while not self._closed:
+                try:
+                    await asyncio.wait_for(event.wait(), quiet_s)
+                except TimeoutError:
+                    yield False
+                    continue
+                event.clear()
+                if not self._closed:
+                    yield True
+        finally:
+            self._waiting.discard(event)

@@ -1,0 +1,32 @@
+"""Public ids: a letter and a number that is counted over the whole store and never used twice."""
+
+from __future__ import annotations
+
+import re
+
+from sqlmodel import Session
+
+from sitrepd.storage.base import Counter
+
+_ID = re.compile(r"([A-Z])([1-9]\d{0,17})")
+
+
+def public_id(prefix: str, number: int) -> str:
+    return f"{prefix}{number}"
+
+
+def parse_id(text: str) -> tuple[str, int] | None:
+    """("L", 14) for "L14" (or "l14"), None for anything else."""
+    match = _ID.fullmatch(text.strip().upper())
+    return (match[1], int(match[2])) if match else None
+
+
+def allocate(db: Session, word: str, how_many: int = 1) -> int:
+    """Reserve `how_many` numbers for facts of kind `word`; the first of them is returned."""
+    counter = db.get(Counter, word, with_for_update=True)
+    if counter is None:
+        counter = Counter(word=word)
+        db.add(counter)
+    first = counter.last + 1
+    counter.last += how_many
+    return first

@@ -1,0 +1,119 @@
+"""The one write thread: jobs are queued, run in one transaction together, and acknowledged after its commit."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlmodel import Session
+
+from sitrepd.errors import StoreUnusable
+
+T = TypeVar("T")
+_MOST_JOBS = 256
+
+
+@dataclass(slots=True)
+class _Job:
+    run: Callable[[Session], Any]
+    future: Future[Any]
+    outcome: Any = None
+
+
+class Writer:
+    """Runs jobs `fn(db) -> result` one after another; each is undone alone when it fails."""
+
+    def __init__(self, engine: Engine, committed: Callable[[], None]) -> None:
+        self._engine = engine
+        self._committed = committed
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop, name="sitrep-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, run: Callable[[Session], T]) -> Future[T]:
+        """Queue a job; the future holds its result once the commit that contains it is durable."""
+        future: Future[T] = Future()
+        if self._closed:
+            future.set_exception(StoreUnusable("The daemon is stopping: nothing more is stored."))
+        else:
+            self._jobs.put(_Job(run, future))
+        return future
+
+    def close(self) -> None:
+        """Finish what is queued, then end the thread."""
+        self._closed = True
+        self._jobs.put(None)
+        self._thread.join()
+        self._engine.dispose()
+
+    def _loop(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch, last = self._gather(job)
+            self._run(batch)
+            if last:
+                return
+
+    def _gather(self, first: _Job) -> tuple[list[_Job], bool]:
+        batch = [first]
+        while len(batch) < _MOST_JOBS:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                return batch, True
+            batch.append(job)
+        return batch, False
+
+    def _run(self, batch: list[_Job]) -> None:
+        failures: dict[int, BaseException] = {}
+        try:
+            with Session(self._engine, expire_on_commit=False) as db:
+                for job in batch:
+                    try:
+                        with db.begin_nested():
+                            job.outcome = job.run(db)
+                    except Exception as error:
+                        failures[id(job)] = explain(error)
+                db.commit()
+        except Exception as error:
+            told = explain(error)
+            failures = {id(job): failures.get(id(job), told) for job in batch}
+        else:
+            self._committed()
+        for job in batch:
+            failure = failures.get(id(job))
+            if failure is not None:
+                job.future.set_exception(failure)
+            else:
+                job.future.set_result(job.outcome)
+
+
+def explain(error: BaseException) -> BaseException:
+    """A database error as a StoreUnusable that says what to do; any other error as it is."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, sqlite3.DatabaseError) or isinstance(cause, sqlite3.IntegrityError):
+        return error
+    text = str(cause)
+    for sign, advice in _ADVICE.items():
+        if sign in text:
+            return StoreUnusable(f"{advice} (SQLite: {text})")
+    return error
+
+
+_ADVICE = {
+    "disk is full": "The disk of the store is full: nothing was stored. Free some space; the daemon goes on by itself.",
+    "readonly": "The store is read-only: nothing was stored. Make the folder and its files writable for this user.",
+    "disk I/O error": "The disk of the store gives I/O errors: nothing was stored. Check the disk and the mount.",
+    "malformed": "The database is damaged. Stop the daemon, keep the file, restore a backup-*.db from the same folder.",
+    "not a database": "The database file is not an SQLite database. Move it away or restore a backup from the same folder.",
+    "locked": "Another program holds the database locked. Close it (a database browser?) and try again.",
+}
