@@ -1,4 +1,4 @@
-"""Run by the interpreter of a launch, which may be any Python from 3.8 on: it imports nothing but the standard library."""
+"""Run by the interpreter of a launch, any Python from 3.8 on, with nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ sys.path[:] = [entry for entry in _SEARCH if entry not in _ADDED]
 import json  # noqa: E402
 import re  # noqa: E402
 from importlib import metadata, util  # noqa: E402
+from typing import Any  # noqa: E402
 
 MARK = "sitrep-stack:"
 
@@ -26,7 +27,7 @@ def distributions(names: list[str], prefixes: list[str]) -> tuple[dict[str, str]
         try:
             name = re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()
             version = found.version
-        except Exception:  # noqa: S112 - a broken installation hides one package, not all
+        except Exception:  # a broken installation hides one package, not all
             continue
         wanted = name in names or name.startswith(tuple(prefixes))
         if not wanted or name in versions or not version:
@@ -40,7 +41,7 @@ def distributions(names: list[str], prefixes: list[str]) -> tuple[dict[str, str]
     return versions, editable, controlled
 
 
-def direct_url(found):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def direct_url(found: metadata.Distribution) -> dict[str, Any]:
     try:
         told = json.loads(found.read_text("direct_url.json") or "{}")
     except (OSError, ValueError):

@@ -39,7 +39,7 @@ def resolve(word: str, place: Place) -> str | None:
 
 
 def simple_commands(text: str, place: Place) -> Iterator[tuple[list[str], Place]]:
-    """Each simple command of a shell text with the place it would run in, after the cd, export and activate before it."""
+    """Each simple command of a shell text, with the place that the cd, export and activate before it made."""
     for line in text.replace("\\\n", " ").splitlines():
         for words in _split(line, place):
             command, there = _after_assignments(words, place)
@@ -115,13 +115,23 @@ def _changed(command: list[str], place: Place) -> Place | None:
     if command[0] in ("export", "declare"):
         return _after_assignments([word for word in rest if "=" in word], place)[1]
     if command[0] in ("source", "."):
-        script = os.path.join(place.cwd, rest[0]) if rest else ""
-        activates = os.path.basename(script) == "activate"
-        return place.inside(os.path.dirname(os.path.dirname(script)), "VIRTUAL_ENV") if activates else place
+        return _activated(rest, place)
     if rest[:1] == ["activate"]:
         prefix = conda_prefix(command[0], next(iter(rest[1:2]), None), None, place)
         return place.inside(prefix, "CONDA_PREFIX") if prefix else place
     return None
+
+
+def _activated(rest: list[str], place: Place) -> Place:
+    """After `source …/bin/activate`, of a virtual environment, or with a name after it, of conda."""
+    script = os.path.join(place.cwd, rest[0]) if rest else ""
+    if os.path.basename(script) != "activate":
+        return place
+    base = os.path.dirname(os.path.dirname(script))
+    if len(rest) == 1:
+        return place.inside(base, "VIRTUAL_ENV")
+    prefix = conda_prefix(os.path.join(base, "bin", "conda"), rest[1], None, place)
+    return place.inside(prefix, "CONDA_PREFIX") if prefix else place
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:
@@ -132,7 +142,8 @@ def _expanded(text: str, env: Mapping[str, str]) -> str:
 
 def _conda_bases(conda: str, env: Mapping[str, str]) -> list[str]:
     found = resolve(conda, Place(env, "/"))
-    told = [env.get("CONDA_EXE"), os.path.realpath(found) if found else None]
+    beside = conda if os.path.isabs(conda) else None
+    told = [beside, env.get("CONDA_EXE"), os.path.realpath(found) if found else None]
     bases = [os.path.dirname(os.path.dirname(path)) for path in told if path]
     root = env.get("MAMBA_ROOT_PREFIX")
     usual = [os.path.join(_home(env), name) for name in ("miniconda3", "miniforge3", "anaconda3", "mambaforge")]

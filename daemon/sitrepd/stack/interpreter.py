@@ -99,9 +99,10 @@ def _started(argv: list[str], place: Place, layers: int) -> Interpreter:
     first, rest = shebang(path)
     if not first:
         return _nothing(place, f"{path} is not a Python program")
-    if os.path.basename(first[0]) in _SHELLS:
+    shell = next((word for word in first if os.path.basename(word) in _SHELLS), None)
+    if shell is not None:
         sibling = _sibling_python(path, rest)
-        return _python(sibling, [path], place) if sibling else _in_shell([first[0], path], place, layers)
+        return _python(sibling, [path], place) if sibling else _in_shell([shell, path], place, layers)
     return _find([*first, path], place, layers)
 
 
@@ -130,7 +131,7 @@ def _first_known(argv: list[str], place: Place, layers: int) -> Interpreter | No
     """The command inside a wrapper: the first argument that is Python, a Python script, a shell or another wrapper."""
     known = {*_WRAPPERS, *_ELSEWHERE, *_SHELLS, "env", "conda", "mamba", "micromamba", "uv"}
     for at, token in enumerate(argv):
-        if os.path.basename(token) in known and resolve(token, place) or token == "exec":
+        if os.path.basename(token) in known and resolve(token, place):
             return _find(argv[at:], place, layers)
         if _PYTHON.fullmatch(os.path.basename(token)) or _is_python_script(token, place):
             return _started(argv[at:], place, layers)
@@ -139,10 +140,11 @@ def _first_known(argv: list[str], place: Place, layers: int) -> Interpreter | No
 
 def _is_python_script(token: str, place: Place) -> bool:
     path = None if token.startswith("-") else resolve(token, place)
-    return path is not None and any(
-        _PYTHON.fullmatch(os.path.basename(word))
-        for word in (*shebang(path)[0], _sibling_python(path, shebang(path)[1]) or "")
-    )
+    if path is None:
+        return False
+    words, rest = shebang(path)
+    named = [*words, _sibling_python(path, rest) or ""]
+    return any(_PYTHON.fullmatch(os.path.basename(word)) for word in named)
 
 
 def shebang(path: str) -> tuple[list[str], str]:
