@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from sitrepd.redaction.names import (
@@ -53,7 +54,7 @@ def redact_env(env: Mapping[str, str]) -> dict[str, str]:
     return {name: _reference(name) if _is_secret_variable(name, value) else value for name, value in env.items()}
 
 
-def redact_json(value: Any) -> Any:  # noqa: ANN401
+def redact_json(value: Any) -> Any:
     """A JSON value with every secret replaced, by the keys that hold one and by what strings look like."""
     if isinstance(value, str):
         return redact_text(value)
@@ -120,14 +121,19 @@ def _is_secret_variable(name: str, value: str) -> bool:
     return _told_secret(name, value) or bool(_text_secrets(value))
 
 
-def _redact_member(key: object, value: Any) -> Any:  # noqa: ANN401
+def _redact_member(key: object, value: Any) -> Any:
     if not isinstance(key, str):
         return redact_json(value)
     if isinstance(value, str) and reference_name(key).endswith("AUTHORIZATION"):
         return redact_text(f"authorization: {value}").partition(": ")[2]
     if isinstance(value, str) and _told_secret(key, value):
         return _reference(reference_name(key))
-    if isinstance(value, int) and not isinstance(value, bool) and name_strength(key) is Strength.STRONG and value > 9:
+    if (
+        isinstance(value, int | float | Decimal)
+        and not isinstance(value, bool)
+        and name_strength(key) is Strength.STRONG
+        and value > 9
+    ):
         return _reference(reference_name(key))
     if isinstance(value, list | tuple) and is_plural_secret_name(key) and _all_text(value):
         name = reference_name(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sitrepd.benchmarks.metrics import Metric
@@ -11,7 +11,7 @@ from sitrepd.redact import redact_text
 
 
 class BenchmarkFileError(SitrepError):
-    """A result file that cannot be read: `line` from 1 (None for the whole file), `wrong`, and `wanted`, what would be right."""
+    """A result file that cannot be read: in `line`, from 1 or None for all of it, what is `wrong`, and what is `wanted`."""
 
     status = 422
     title = "Not a benchmark result"
@@ -24,7 +24,7 @@ class BenchmarkFileError(SitrepError):
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What the result says of its server, to find the launch; `random_seed` is drawn at each start and stands in its log."""
+    """What the result says of its server, to find the launch; `random_seed` is drawn anew at each start, and logged."""
 
     host: str | None = None
     port: int | None = None
@@ -48,4 +48,3 @@ class ParsedBenchmark:
     server: ServerFacts
     digest: str
     line: int
-    samples: dict[str, Any] = field(default_factory=dict)

@@ -38,7 +38,8 @@ _NESTED = frozenset(("cache_report", "slo_attainment_by_metric"))
 _SETTINGS = (
     ALGORITHM, "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
     "speculative_draft_model_path", "tp_size", "mem_fraction_static", "attention_backend", "sampling_backend",
-    "kv_cache_dtype", "dtype", "chunked_prefill_size", "max_running_requests", "num_continuous_decode_steps", "page_size",
+    "kv_cache_dtype", "dtype", "chunked_prefill_size", "max_running_requests", "num_continuous_decode_steps",
+    "page_size",
 )  # fmt: skip
 # Settings kept only where they are not at these values, which change nothing.
 _NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -95,9 +96,9 @@ def _metrics(document: Mapping[str, Any], filename: str, line: int) -> tuple[tup
     unmeasured: list[str] = []
     for name, told in _measured(document):
         value = _number(told)
-        if value is None or abs(value) > _RANGE > 0 and value.is_finite():
-            wrong = f"{name} is {told!s:.40}, not a number" if value is None else f"{name} is out of range"
-            raise BenchmarkFileError(filename, line, wrong, f"{name} as bench_serving writes it, a number")
+        if value is None or (value.is_finite() and not _possible(name, value)):
+            wrong = f"{name} is {told!s:.40}, which it cannot be"
+            raise BenchmarkFileError(filename, line, wrong, f"{name} as bench_serving writes it, a number from 0 on")
         if name == "completed" and value == 0:
             raise BenchmarkFileError(
                 filename, line, "no request was completed (completed is 0), so nothing was measured",
@@ -119,11 +120,15 @@ def _measured(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{part}", v) for part, v in value.items() if isinstance(v, Decimal))
         elif value is None or name in _WORKLOAD or name in _DETAILS or name in ("tag", "server_info"):
             continue
-        elif name.endswith(("_ms", "_throughput")) or name in _REQUIRED or isinstance(value, Decimal):
+        elif _is_metric(name) or isinstance(value, Decimal):
             yield name, value
     errors = document.get("errors")
     if isinstance(errors, list):
         yield "failed", Decimal(sum(bool(error) for error in errors))
+
+
+def _possible(name: str, value: Decimal) -> bool:
+    return abs(value) <= _RANGE and (value >= 0 or not _is_metric(name))
 
 
 def _number(value: Any) -> Decimal | None:  # noqa: ANN401
@@ -191,13 +196,16 @@ def _notes(document: Mapping[str, Any], server: Mapping[str, Any], unmeasured: l
     errors = document.get("errors")
     failed = [error for error in errors if error] if isinstance(errors, list) else []
     if failed:
-        yield f"{len(failed)} of {len(errors or ())} requests failed, the first with: {redact_text(str(failed[0]))[:200]}"
+        first = redact_text(str(failed[0]))[:200]
+        yield f"{len(failed)} of {len(errors or ())} requests failed, the first with: {first}"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
     """The value with int and float in place of Decimal, for JSON."""
     if isinstance(value, Decimal):
-        return int(value) if value.is_finite() and value.as_tuple().exponent == 0 else float(value)
+        if not value.is_finite() or abs(value) > _RANGE:
+            return str(value)
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
