@@ -19,8 +19,10 @@ _ASSETS = "/static/"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _ASK = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Sitrep: please open with a link</title><body style="font: 1rem/1.5 system-ui; max-width: 36rem; margin: 4rem auto; padding: 0 1rem">
-<h1>This dashboard opens by a link</h1><p>Run <code>sitrep open</code> on the machine that runs the daemon and follow the link that it prints.
+<title>Sitrep: please open with a link</title>
+<body style="font: 1rem/1.5 system-ui; max-width: 36rem; margin: 4rem auto; padding: 0 1rem">
+<h1>This dashboard opens by a link</h1>
+<p>Run <code>sitrep open</code> on the machine that runs the daemon and follow the link that it prints.
 A link opens once; this browser is then remembered.</p></body></html>"""
 
 
@@ -56,8 +58,9 @@ class Doors:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host not in self._hosts:
-            detail = f"Host {host or '(none)'!r} is not a name of this daemon. Set SITREP_ALLOWED_HOSTS when a proxy sends another one."
-            return problem(421, "Misdirected request", detail)
+            detail = f"Host {host or '(none)'!r} is not a name of this daemon."
+            advice = "Set SITREP_ALLOWED_HOSTS when a proxy sends another one."
+            return problem(421, "Misdirected request", f"{detail} {advice}")
         origin = headers.get("origin")
         if origin is not None and not self._own_origin(origin):
             return problem(403, "Forbidden", f"Requests from pages of {origin} are refused.")

@@ -57,8 +57,8 @@ def parse(data: bytes, registry: Registry, name: str) -> File:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InvalidFact(f"{name}, line {line}: not UTF-8. A session file is JSON Lines in UTF-8.") from error
+        at_line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidFact(f"{name}, line {at_line}: not UTF-8. A session file is JSON Lines in UTF-8.") from error
     file = File(digest=hashlib.sha256(data).hexdigest())
     faults: list[dict[str, Any]] = []
     keys: dict[str, int] = {}

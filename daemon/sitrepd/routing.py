@@ -106,9 +106,7 @@ def session_id(db: Session, told: str, hint: current.Hint) -> int:
     return current.resolve(db, hint if told == "current" else current.Hint(told))
 
 
-def fact_routes(
-    noun: Noun, *, create: bool = True, update: bool = True, nested: bool = True, example: str | None = None
-) -> APIRouter:
+def fact_routes(noun: Noun, *, create: bool = True, update: bool = True, nested: bool = True) -> APIRouter:
     """Create, read, list and change facts of one kind, also below /sessions/{session_id}."""
     router = api_router(noun.plural)
     name = noun.word

@@ -68,10 +68,9 @@ class Server(uvicorn.Server):
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(about) + "\n")
         partial.replace(path)
-        print(
-            f"Sitrep {__version__} serves {self._settings.data_dir} at {self._app.state.url}; `sitrep open` opens the dashboard.",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
+        where = f"{self._settings.data_dir} at {self._app.state.url}"
+        sys.stderr.write(f"Sitrep {__version__} serves {where}; `sitrep open` opens the dashboard.\n")
+        sys.stderr.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.runtime.store.bell.close()
@@ -83,10 +82,9 @@ def serve(settings: Settings) -> int:
     tcp = _listen_tcp(settings)
     from sitrepd.app import create_app
 
+    settings = settings.model_copy(update={"port": tcp.getsockname()[1]})
     app = create_app(settings)
-    port = tcp.getsockname()[1]
-    app.state.url = f"{'https' if settings.tls_certfile else 'http'}://{_printable(settings.host)}:{port}"
-    app.state.port = port
+    app.state.url = f"{'https' if settings.tls_certfile else 'http'}://{_printable(settings.host)}:{settings.port}"
     unix = listen_unix(settings.socket_path)
     config = uvicorn.Config(
         app,

@@ -87,6 +87,11 @@ class Measure(Shape):
     better: Better | None = None
 
 
+def example(body: dict[str, Any]) -> ConfigDict:
+    """The configuration of a shape whose documentation shows `body`."""
+    return ConfigDict(json_schema_extra={"examples": [body]})
+
+
 def _measure(value: Any) -> Any:
     return {"value": value} if isinstance(value, int | float | Decimal) and not isinstance(value, bool) else value
 

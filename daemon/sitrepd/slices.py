@@ -28,7 +28,7 @@ def _nothing(*_: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class Slice:
-    """One room of the house: its nouns, its routes (those that every noun has, if it names none), its services, its report."""
+    """One room of the house; without `routers` it has those that every noun has."""
 
     name: str
     nouns: tuple[Noun, ...] = ()

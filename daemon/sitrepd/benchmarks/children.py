@@ -18,7 +18,7 @@ def metric_rows(table: type[m.MetricColumns], metrics: Mapping[str, Measure], **
 
 
 def measures(rows: Iterable[m.MetricColumns]) -> dict[str, Measure]:
-    return {row.name: Measure(value=Decimal(row.text), unit=row.unit, better=row.better) for row in rows}  # type: ignore[arg-type]
+    return {row.name: Measure(value=Decimal(row.text), unit=row.unit, better=row.better) for row in rows}
 
 
 def sample_rows(samples: Mapping[str, Sequence[Decimal]]) -> list[Any]:
@@ -31,7 +31,9 @@ def samples(rows: Iterable[m.BenchmarkSample]) -> dict[str, list[Decimal]]:
 
 def profile_rows(phases: Sequence[m.ProfilePhase]) -> list[Any]:
     return [
-        m.ProfilePhaseRow(name=phase.name, calls=phase.calls, total_ms=_text(phase.total_ms), mean_ms=_text(phase.mean_ms))
+        m.ProfilePhaseRow(
+            name=phase.name, calls=phase.calls, total_ms=_text(phase.total_ms), mean_ms=_text(phase.mean_ms)
+        )
         for phase in phases
     ]
 

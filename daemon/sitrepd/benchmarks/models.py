@@ -21,6 +21,7 @@ from sitrepd.shapes import (
     Shape,
     SweepRef,
     Text,
+    example,
     partial,
 )
 from sitrepd.storage.base import FactRow, Row, json_field, link
@@ -53,7 +54,7 @@ class Benchmark(FactRow, table=True):
 class BenchmarkMetric(MetricColumns, table=True):
     __tablename__ = "benchmark_metric"
 
-    benchmark_id: int = Column(foreign_key="benchmark.id", index=True)
+    benchmark_id: int = Column(default=0, foreign_key="benchmark.id", index=True)
 
 
 class BenchmarkSample(Row, table=True):
@@ -62,7 +63,7 @@ class BenchmarkSample(Row, table=True):
     __tablename__ = "benchmark_sample"
 
     id: int | None = Column(default=None, primary_key=True)
-    benchmark_id: int = Column(foreign_key="benchmark.id", index=True)
+    benchmark_id: int = Column(default=0, foreign_key="benchmark.id", index=True)
     name: str
     texts: list[str] = json_field()
 
@@ -82,17 +83,13 @@ class BenchmarkFields(Shape):
 
 
 class BenchmarkCreate(BenchmarkFields, FactIn):
-    model_config = {
-        "json_schema_extra": {
-            "examples": [
-                {
-                    "name": "EAGLE-3, 2 steps",
-                    "config": {"speculative_algorithm": "EAGLE3", "speculative_num_steps": 2},
-                    "metrics": {"output_throughput": {"value": 94.0, "unit": "tok/s", "better": "higher"}},
-                }
-            ]
+    model_config = example(
+        {
+            "name": "EAGLE-3, 2 steps",
+            "config": {"speculative_algorithm": "EAGLE3", "speculative_num_steps": 2},
+            "metrics": {"output_throughput": {"value": 94.0, "unit": "tok/s", "better": "higher"}},
         }
-    }
+    )
 
 
 class BenchmarkPublic(BenchmarkFields, FactOut):
@@ -111,7 +108,7 @@ class ProfilePhaseRow(Row, table=True):
     __tablename__ = "profile_phase"
 
     id: int | None = Column(default=None, primary_key=True)
-    profile_id: int = Column(foreign_key="profile.id", index=True)
+    profile_id: int = Column(default=0, foreign_key="profile.id", index=True)
     name: str
     calls: int | None = None
     total_ms: str | None = None
@@ -132,9 +129,7 @@ class ProfileFields(Shape):
 
 
 class ProfileCreate(ProfileFields, FactIn):
-    model_config = {
-        "json_schema_extra": {"examples": [{"phases": [{"name": "verify", "calls": 400, "total_ms": 8204.1, "mean_ms": 20.5}]}]}
-    }
+    model_config = example({"phases": [{"name": "verify", "calls": 400, "total_ms": 8204.1, "mean_ms": 20.5}]})
 
 
 class ProfilePublic(ProfileFields, FactOut):
@@ -157,7 +152,7 @@ class TrainingMetric(MetricColumns, table=True):
 
     __tablename__ = "training_metric"
 
-    training_id: int = Column(foreign_key="training.id", index=True)
+    training_id: int = Column(default=0, foreign_key="training.id", index=True)
     point: int
     epoch: str | None = None
     step: int | None = None
@@ -184,7 +179,7 @@ class TrainingFields(Shape):
 
 
 class TrainingCreate(TrainingFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"name": "drafter", "points": [{"epoch": 4, "metrics": {"accept_rate": 0.47}}]}]}}
+    model_config = example({"name": "drafter", "points": [{"epoch": 4, "metrics": {"accept_rate": 0.47}}]})
 
 
 class TrainingPublic(TrainingFields, FactOut):
@@ -203,7 +198,7 @@ class Reference(FactRow, table=True):
 class ReferenceMetric(MetricColumns, table=True):
     __tablename__ = "reference_metric"
 
-    reference_id: int = Column(foreign_key="reference.id", index=True)
+    reference_id: int = Column(default=0, foreign_key="reference.id", index=True)
 
 
 class ReferenceFields(Shape):
@@ -214,7 +209,7 @@ class ReferenceFields(Shape):
 
 
 class ReferenceCreate(ReferenceFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"name": "AQ-MedAI drafter", "source": "AQ-MedAI"}]}}
+    model_config = example({"name": "AQ-MedAI drafter", "source": "AQ-MedAI"})
 
 
 class ReferencePublic(ReferenceFields, FactOut):
@@ -222,7 +217,6 @@ class ReferencePublic(ReferenceFields, FactOut):
 
 
 ReferenceUpdate = partial(ReferenceFields, "ReferenceUpdate")
-
 
 
 class Sweep(FactRow, table=True):
@@ -242,7 +236,7 @@ class SweepFields(Shape):
 
 
 class SweepCreate(SweepFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"name": "steps", "parameters": {"speculative_num_steps": [1, 2, 3]}}]}}
+    model_config = example({"name": "steps", "parameters": {"speculative_num_steps": [1, 2, 3]}})
 
 
 class SweepPublic(SweepFields, FactOut):
@@ -267,7 +261,7 @@ class TrialFields(Shape):
 
 
 class TrialCreate(TrialFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"sweep": "W1", "launch": "L3", "benchmarks": ["B4"], "state": "done"}]}}
+    model_config = example({"sweep": "W1", "launch": "L3", "benchmarks": ["B4"], "state": "done"})
 
 
 class TrialPublic(TrialFields, FactOut):

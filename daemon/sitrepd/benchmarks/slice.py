@@ -30,7 +30,9 @@ TRAINING = Noun(
 REFERENCE = Noun(
     "reference", "references", "R", m.Reference, m.ReferenceCreate, m.ReferenceUpdate, m.ReferencePublic,
     "A result that somebody else published.",
-    children=(Child("metrics", m.ReferenceMetric, "reference_id", partial(c.metric_rows, m.ReferenceMetric), c.measures),),
+    children=(
+        Child("metrics", m.ReferenceMetric, "reference_id", partial(c.metric_rows, m.ReferenceMetric), c.measures),
+    ),
 )  # fmt: skip
 SWEEP = Noun(
     "sweep", "sweeps", "W", m.Sweep, m.SweepCreate, m.SweepUpdate, m.SweepPublic,

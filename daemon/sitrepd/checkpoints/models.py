@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import CheckpointRef, Count, FactIn, FactOut, Flag, Name, Shape, partial
+from sitrepd.shapes import CheckpointRef, Count, FactIn, FactOut, Flag, Name, Shape, partial, example
 from sitrepd.storage.base import FactRow, json_field, link, time_field
 
 
@@ -61,7 +61,7 @@ class DeliveryFields(Shape):
 
 
 class DeliveryCreate(DeliveryFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"checkpoint": "C15", "to": "opencode", "budget": 9000}]}}
+    model_config = example({"checkpoint": "C15", "to": "opencode", "budget": 9000})
 
 
 class DeliveryPublic(DeliveryFields, FactOut):

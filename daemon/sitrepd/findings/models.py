@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from sitrepd.shapes import AnyRefOrText, FactIn, FactOut, FindingRef, Name, Shape, Text, partial
+from sitrepd.shapes import AnyRefOrText, FactIn, FactOut, FindingRef, Name, Shape, Text, example, partial
 from sitrepd.storage.base import FactRow, json_field, link
 
 Kind = Literal["root_cause", "constraint", "decision", "rejected", "hypothesis", "observation"]
@@ -34,18 +34,14 @@ class FindingFields(Shape):
 
 
 class FindingCreate(FindingFields, FactIn):
-    model_config = {
-        "json_schema_extra": {
-            "examples": [
-                {
-                    "kind": "rejected",
-                    "title": "FP8 KV cache",
-                    "reason": "Accept rate falls by half.",
-                    "status": "confirmed",
-                }
-            ]
+    model_config = example(
+        {
+            "kind": "rejected",
+            "title": "FP8 KV cache",
+            "reason": "Accept rate falls by half.",
+            "status": "confirmed",
         }
-    }
+    )
 
 
 class FindingPublic(FindingFields, FactOut):

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 from sqlmodel import Field as Column
 
-from sitrepd.shapes import Count, FactIn, FactOut, Name, Shape, Text, partial
+from sitrepd.shapes import Count, FactIn, FactOut, Name, Shape, Text, partial, example
 from sitrepd.storage.base import FactRow, Row, big_field, json_field, now_field
 
 
@@ -81,11 +81,7 @@ class HostFields(Shape):
 
 
 class HostCreate(HostFields, FactIn):
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"name": "box", "gpus": [{"index": 0, "name": "NVIDIA H200"}], "interconnect": "NVLink"}]
-        }
-    }
+    model_config = example({"name": "box", "gpus": [{"index": 0, "name": "NVIDIA H200"}], "interconnect": "NVLink"})
 
 
 class HostPublic(HostFields, FactOut):

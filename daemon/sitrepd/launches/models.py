@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 from sqlmodel import Field as Column
 
-from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, ModelOrPath, Name, Number, Shape, Text, Whole
+from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, ModelOrPath, Name, Number, Shape, Text, Whole, example
 from sitrepd.storage.base import FactRow, Row, big_field, json_field, link, time_field
 
 State = Literal["starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost"]
@@ -58,7 +58,7 @@ class LaunchPhase(Row, table=True):
     __tablename__ = "launch_phase"
 
     id: int | None = Column(default=None, primary_key=True)
-    launch_id: int = Column(foreign_key="launch.id", index=True)
+    launch_id: int = Column(default=0, foreign_key="launch.id", index=True)
     name: str
     started_at: datetime | None = time_field()
     ended_at: datetime | None = time_field()
@@ -75,7 +75,7 @@ class LaunchSize(Row, table=True):
     __tablename__ = "launch_size"
 
     id: int | None = Column(default=None, primary_key=True)
-    launch_id: int = Column(foreign_key="launch.id", index=True)
+    launch_id: int = Column(default=0, foreign_key="launch.id", index=True)
     name: str
     role: str = ""
     rank: str = ""
@@ -117,21 +117,17 @@ class LaunchRecord(LaunchFields, FactIn):
     """A launch as told, by an import or by somebody who ran it elsewhere: a record, never a process of ours."""
 
 
-
-
 class LaunchCreate(LaunchFields, FactIn):
     """A launch to start, or with `start: false` one to record."""
 
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"name": "3 steps", "command": "nohup python -m sglang.launch_server --model-path /m --port 30000 > s.log 2>&1 &"}]
-        }
-    }
+    model_config = example(
+        {"name": "3 steps", "command": "nohup python -m sglang.launch_server --model-path /m > s.log 2>&1 &"}
+    )
     start: Flag = Field(True, description="False only records it.")
-    ready_url: Text | None = Field(None, description="Answers 200 when the server is ready; for engines we do not know.")
+    ready_url: Text | None = Field(None, description="Answers 200 when ready; for engines we do not know.")
     ready_pattern: Text | None = Field(None, description="Regular expression of the log line that says ready.")
     umask: Whole | None = Field(None, ge=0, le=0o777, description="Of the caller.")
-    limits: dict[str, list[Whole]] | None = Field(None, description="The caller's resource limits: name to [soft, hard].")
+    limits: dict[str, list[Whole]] | None = Field(None, description="The caller's limits: name to [soft, hard].")
     inherit_env: Flag = Field(True, description="Start from the daemon's environment and add `env` to it.")
 
 
@@ -163,5 +159,3 @@ class LaunchUpdate(Shape):
     ready_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None
     exit_code: Whole | None = None
-
-

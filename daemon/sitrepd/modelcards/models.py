@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import Count, FactIn, FactOut, ModelRef, Name, Shape, Text, partial
+from sitrepd.shapes import Count, FactIn, FactOut, ModelRef, Name, Shape, Text, partial, example
 from sitrepd.storage.base import FactRow, big_field, json_field, link
 
 
@@ -39,11 +39,7 @@ class ModelFields(Shape):
 
 
 class ModelCreate(ModelFields, FactIn):
-    model_config = {
-        "json_schema_extra": {
-            "examples": [{"path": "/shared/kimi-k2.5-int4", "name": "Kimi-K2.5 INT4", "weight_bytes": 547000000000}]
-        }
-    }
+    model_config = example({"path": "/shared/kimi-k2.5-int4", "name": "Kimi-K2.5 INT4", "weight_bytes": 547000000000})
 
 
 class ModelPublic(ModelFields, FactOut):

@@ -102,8 +102,8 @@ def _unclear(open_ones: list[SessionRow]) -> NoSession:
         )
     names = ", ".join(f"S{row.id} ({row.name})" for row in open_ones)
     return NoSession(
-        f"{len(open_ones)} sessions are open: {names}. Say which with --session or SITREP_SESSION (X-Sitrep-Session over HTTP), "
-        "or tie this folder to one with `sitrep init`.",
+        f"{len(open_ones)} sessions are open: {names}. Say which with --session or SITREP_SESSION "
+        "(X-Sitrep-Session over HTTP), or tie this folder to one with `sitrep init`.",
         sessions=_briefly(open_ones),
     )
 

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from sqlmodel import Field as Column
 from sqlmodel import UniqueConstraint
 
-from sitrepd.shapes import Count, FactIn, FactOut, Flag, HostRef, Name, RefTo, Shape, Text, Whole, partial
+from sitrepd.shapes import Count, FactIn, FactOut, Flag, HostRef, Name, RefTo, Shape, Text, Whole, example, partial
 from sitrepd.storage.base import FactRow, Row, json_field, link, now_field, time_field
 
 Role = Literal["user", "assistant", "system"]
@@ -37,7 +37,7 @@ class SessionFields(Shape):
 
 
 class SessionCreate(SessionFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"name": "EAGLE-3 tuning", "goal": "Beat the baseline."}]}}
+    model_config = example({"name": "EAGLE-3 tuning", "goal": "Beat the baseline."})
 
 
 class SessionPublic(SessionFields, FactOut):
@@ -83,7 +83,7 @@ class MessageFields(Shape):
 
 
 class MessageCreate(MessageFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"number": 4700, "role": "user", "text": ""}]}}
+    model_config = example({"number": 4700, "role": "user", "text": ""})
 
 
 class MessagePublic(MessageFields, FactOut):
@@ -106,7 +106,7 @@ class DirectiveFields(Shape):
 
 
 class DirectiveCreate(DirectiveFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"text": "No hacks that cut precision."}]}}
+    model_config = example({"text": "No hacks that cut precision."})
 
 
 class DirectivePublic(DirectiveFields, FactOut):
@@ -135,7 +135,7 @@ class NextStepFields(Shape):
 
 
 class NextStepCreate(NextStepFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"text": "Benchmark the 3-step server.", "order": 1}]}}
+    model_config = example({"text": "Benchmark the 3-step server.", "order": 1})
 
 
 class NextStepPublic(NextStepFields, FactOut):
@@ -160,7 +160,7 @@ class ArtifactFields(Shape):
 
 
 class ArtifactCreate(ArtifactFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"path": "/data/eagle3/4", "role": "draft model"}]}}
+    model_config = example({"path": "/data/eagle3/4", "role": "draft model"})
 
 
 class ArtifactPublic(ArtifactFields, FactOut):

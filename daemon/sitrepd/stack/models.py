@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, LaunchRef, Shape, Text, partial
+from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, LaunchRef, Shape, Text, partial, example
 from sitrepd.storage.base import FactRow, json_field, link
 
 
@@ -40,7 +40,7 @@ class StackFields(Shape):
 
 
 class StackCreate(StackFields, FactIn):
-    model_config = {"json_schema_extra": {"examples": [{"packages": {"sglang": "0.5.16", "torch": "2.11.0"}, "python": "3.12.3"}]}}
+    model_config = example({"packages": {"sglang": "0.5.16", "torch": "2.11.0"}, "python": "3.12.3"})
 
 
 class StackPublic(StackFields, FactOut):

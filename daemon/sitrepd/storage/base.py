@@ -60,7 +60,7 @@ class FactRow(Row):
 class Event(Row, table=True):
     """One change of a fact; its id is the order of commit on SQLite, which has one writer."""
 
-    id: int | None = Field(default=None, primary_key=True, sa_type=BigKey)  # type: ignore[call-overload]
+    id: int | None = Field(default=None, primary_key=True, sa_type=BigKey)
     at: datetime = now_field()
     session_id: int | None = Field(default=None, index=True)
     kind: str

@@ -5,8 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 NETWORK_TYPES = frozenset(
-    "nfs nfs4 cifs smb3 smbfs lustre gpfs beegfs ceph glusterfs afs 9p fuse.sshfs fuse.s3fs fuse.gcsfuse fuse.glusterfs "
-    "fuse.ceph orangefs panfs wekafs".split()
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "ceph",
+        "glusterfs",
+        "afs",
+        "9p",
+        "fuse.sshfs",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "orangefs",
+        "panfs",
+        "wekafs",
+    ]
 )
 
 

@@ -104,6 +104,6 @@ def _run_alembic(path: Path) -> None:
 
 def _damaged(path: Path, reason: object) -> str:
     return (
-        f"{path} is damaged or not an SQLite database ({reason}). Nothing was changed. Move it away to start anew, or put "
-        "a backup-*.db from the same folder in its place; `sqlite3 FILE .recover` may save what is in it."
+        f"{path} is damaged or not an SQLite database ({reason}). Nothing was changed. Move it away to start "
+        "anew, or put a backup-*.db from the same folder in its place; `sqlite3 FILE .recover` may save what is in it."
     )

@@ -73,8 +73,8 @@ def prepare_folder(settings: Settings) -> int:
     folder = settings.data_dir
     if is_network_path(folder) and not settings.allow_network_filesystem:
         raise StoreUnusable(
-            f"{folder} is on a network file system ({filesystem_type(folder)}), where SQLite can lose data. Choose a local "
-            "folder with --data-dir or SITREP_DATA_DIR, or set SITREP_ALLOW_NETWORK_FILESYSTEM=true to take the risk."
+            f"{folder} is on a network file system ({filesystem_type(folder)}), where SQLite can lose data. "
+            "Choose a local folder with --data-dir or SITREP_DATA_DIR, or set SITREP_ALLOW_NETWORK_FILESYSTEM=true to take the risk."
         )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,8 +82,8 @@ def prepare_folder(settings: Settings) -> int:
         descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreUnusable(
-            f"The store's folder {folder} cannot be used: {error.strerror}. Nothing was changed. Make it writable for this "
-            "user, free some space, or choose another one with --data-dir or SITREP_DATA_DIR."
+            f"The store's folder {folder} cannot be used: {error.strerror}. Nothing was changed. "
+            "Make it writable for this user, free some space, or choose another one with --data-dir or SITREP_DATA_DIR."
         ) from error
     return _take_lock(descriptor, folder)
 

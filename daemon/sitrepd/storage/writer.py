@@ -114,6 +114,6 @@ _ADVICE = {
     "readonly": "The store is read-only: nothing was stored. Make the folder and its files writable for this user.",
     "disk I/O error": "The disk of the store gives I/O errors: nothing was stored. Check the disk and the mount.",
     "malformed": "The database is damaged. Stop the daemon, keep the file, restore a backup-*.db from the same folder.",
-    "not a database": "The database file is not an SQLite database. Move it away or restore a backup from the same folder.",
+    "not a database": "The database file is not an SQLite database. Move it away, or restore a backup-*.db.",
     "locked": "Another program holds the database locked. Close it (a database browser?) and try again.",
 }
