@@ -7,17 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sitrepd.launches.shell.names import CHANGES_ANYTHING, HARMLESS_AFTER_OR, KEEPS_CWD, MAKES_NO_FILES, NEEDS_SHELL
 from sitrepd.launches.shell.tree import Word, assignments, operands, simple, statements
 from sitrepd.launches.shell.words import ShellState, expand_value, expand_word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_HARMLESS_AFTER_OR = frozenset({"exit", "return", "echo", "true", ":", "printf"})
-_CHANGES_ANYTHING = frozenset(
-    "eval read mapfile readarray let getopts conda mamba micromamba module ml pushd popd trap shopt exec".split()
-)
-_ONLY_SHELL = frozenset({"set", "ulimit", "umask", "export", "unset", "echo", "printf", "true", ":", "sleep"})
 _LEAVES_SHELL_ALONE = frozenset({"pipeline", "subshell", "negated_command", "test_command", "function_definition"})
 
 
@@ -68,7 +64,7 @@ class Prelude:
             words = list(_raw_words(part, source))
             if operator != "||":
                 self.apply(part, source)
-            elif not words or words[0] not in _HARMLESS_AFTER_OR:
+            elif not words or words[0] not in HARMLESS_AFTER_OR:
                 self._lose_track()
 
     def _lose_track(self) -> None:
@@ -84,16 +80,19 @@ class Prelude:
             self._source(arguments)
         elif name == "set":
             self.exports_all |= any(word.raw in ("-a", "-o", "allexport") for word in arguments)
-        elif name in _CHANGES_ANYTHING:
-            self.traps |= name in ("trap", "exec", "shopt", "eval")
-            cwd = None if name in ("eval", "pushd", "popd") else self.state.cwd
-            self.state = replace(self.state.unsure(), cwd=cwd)
-        elif name not in _ONLY_SHELL:
+        elif name in CHANGES_ANYTHING:
+            self.traps |= name in NEEDS_SHELL
+            self.state = replace(self.state.unsure(), cwd=self.state.cwd if name in KEEPS_CWD else None)
+        elif name not in MAKES_NO_FILES:
             self.makes_files = True
 
     def _change_folder(self, arguments: tuple[Word, ...]) -> None:
         plain = [word for word in arguments if word.raw not in ("--", "-P", "-L")]
-        target = expand_word(plain[0].raw, self.state) if len(plain) == 1 else ([] if plain else expand_word("~", self.state))
+        target = (
+            expand_word(plain[0].raw, self.state)
+            if len(plain) == 1
+            else ([] if plain else expand_word("~", self.state))
+        )
         if target is None or len(target) != 1 or target[0] == "-" or self.state.cwd is None:
             self.state = replace(self.state, cwd=None)
             return
@@ -122,16 +121,20 @@ class Prelude:
         """Follow `A=1 B=2`; the raw values of those that programs will see."""
         seen = {}
         for name, operator, raw, _ in assignments(node, source):
-            value = expand_value(raw, self.state)
-            before = self.state.variables.get(name, "" if self.state.sure else None)
-            if operator == "+=":
-                value = None if value is None or before is None else before + value
-            self.state = self.state.assign(name, value)
+            self.set(name, operator, raw)
             if exported or name in self.state.exported:
                 seen[name] = raw if operator == "=" else f"${{{name}}}{raw}"
                 self.state = replace(self.state, exported=self.state.exported | {name})
         self.exports |= seen
         return seen
+
+    def set(self, name: str, operator: str, raw: str) -> None:
+        """Follow one assignment (`=` or `+=`)."""
+        value = expand_value(raw, self.state)
+        before = self.state.variables.get(name, "" if self.state.sure else None)
+        if operator == "+=":
+            value = None if value is None or before is None else before + value
+        self.state = self.state.assign(name, value)
 
     def _declare(self, node: Node, source: bytes) -> None:
         keyword = node.children[0].type

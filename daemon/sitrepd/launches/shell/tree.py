@@ -97,17 +97,26 @@ def simple(node: Node, outer: list[Node], source: bytes) -> Simple:
     assigned = [child for child in node.children if child.type == "variable_assignment"]
     redirects = [child for child in node.children if "redirect" in child.type] + outer
     found = [_word(child, source) for child in node.children if child not in assigned and child not in redirects]
-    redirections = []
-    for redirect in redirects:
-        if redirect.type == "heredoc_redirect":
-            raise Unread
-        if redirect.type == "file_redirect":
-            targets = [_word(target, source) for target in redirect.children_by_field_name("destination")]
-            redirections.append(_redirection(redirect, targets[0] if targets else None))
-            found += targets[1:]
     spans = sorted((part.start_byte, part.end_byte) for part in [*node.children, *redirects])
-    found += _missed(source, spans)
-    return Simple(spans[0][0], tuple(sorted(found, key=lambda word: word.start)), tuple(redirections))
+    found += [*_later_targets(redirects, source), *_missed(source, spans)]
+    words = tuple(sorted(found, key=lambda word: word.start))
+    return Simple(spans[0][0], words, redirections_of(redirects, source))
+
+
+def redirections_of(nodes: list[Node], source: bytes) -> tuple[Redirection, ...]:
+    """Redirection nodes read, those of standard input by a here-string left out."""
+    if any(node.type == "heredoc_redirect" for node in nodes):
+        raise Unread
+    files = [node for node in nodes if node.type == "file_redirect"]
+    return tuple(_redirection(node, next(iter(_targets(node, source)), None)) for node in files)
+
+
+def _targets(node: Node, source: bytes) -> list[Word]:
+    return [_word(target, source) for target in node.children_by_field_name("destination")]
+
+
+def _later_targets(nodes: list[Node], source: bytes) -> list[Word]:
+    return [word for node in nodes for word in _targets(node, source)[1:]]
 
 
 def _word(node: Node, source: bytes) -> Word:
