@@ -8,7 +8,8 @@ import sys
 # A json.py in the working directory or on PYTHONPATH must not be imported in place of the library's.
 _SEARCH = sys.path[1:] if sys.path[:1] == [""] else list(sys.path)
 _ADDED = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-sys.path[:] = [entry for entry in _SEARCH if entry not in _ADDED]
+if __name__ == "__main__":
+    sys.path[:] = [entry for entry in _SEARCH if entry not in _ADDED]
 
 import json  # noqa: E402
 import re  # noqa: E402
@@ -96,4 +97,5 @@ def main() -> None:
     sys.stdout.write("\n" + MARK + json.dumps(answer) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -44,6 +44,7 @@ _WRAPPERS = {
 }
 _ELSEWHERE = {"docker", "podman", "nerdctl", "kubectl", "apptainer", "singularity", "enroot", "srun", "ssh", "chroot"}
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
+_RUNNERS = {*_WRAPPERS, *_SHELLS, "env", "conda", "mamba", "micromamba", "uv"}
 _MOST_LAYERS = 12
 _SCRIPT_BYTES = 65536
 
@@ -128,23 +129,15 @@ def _first_path(rest: list[str], place: Place) -> str | None:
 
 
 def _first_known(argv: list[str], place: Place, layers: int) -> Interpreter | None:
-    """The command inside a wrapper: the first argument that is Python, a Python script, a shell or another wrapper."""
-    known = {*_WRAPPERS, *_ELSEWHERE, *_SHELLS, "env", "conda", "mamba", "micromamba", "uv"}
+    """The command inside a wrapper: its first argument that is Python, a script, a shell or another wrapper."""
     for at, token in enumerate(argv):
-        if os.path.basename(token) in known and resolve(token, place):
+        name = os.path.basename(token)
+        if _PYTHON.fullmatch(name) or name in _ELSEWHERE:
             return _find(argv[at:], place, layers)
-        if _PYTHON.fullmatch(os.path.basename(token)) or _is_python_script(token, place):
-            return _started(argv[at:], place, layers)
+        path = None if token.startswith("-") else resolve(token, place)
+        if path is not None and (name in _RUNNERS or shebang(path)[0]):
+            return _find(argv[at:], place, layers)
     return None
-
-
-def _is_python_script(token: str, place: Place) -> bool:
-    path = None if token.startswith("-") else resolve(token, place)
-    if path is None:
-        return False
-    words, rest = shebang(path)
-    named = [*words, _sibling_python(path, rest) or ""]
-    return any(_PYTHON.fullmatch(os.path.basename(word)) for word in named)
 
 
 def shebang(path: str) -> tuple[list[str], str]:
