@@ -11,7 +11,7 @@ from tests.demo.replaying import Replay
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Replay]]:
-    """Starts a replay with these flags; what still runs at the end is killed."""
+    """Starts a replay with these flags; what still runs at the end is ended."""
     running: list[Replay] = []
 
     def _start(*flags: str, duration_s: float = 0.8) -> Replay:
@@ -22,6 +22,4 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Replay]]:
 
     yield _start
     for replay in running:
-        if replay.process.poll() is None:
-            replay.process.kill()
-        replay.process.wait(10)
+        replay.end()
