@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from sitrepd.benchmarks.labels import config_label, distinguishing_keys
@@ -19,7 +20,7 @@ _REPEAT = re.compile(r"[\s,;:–-]*\(?(?:(?:run|repeat|rep|trial|attempt)\s*#?\d
 
 @dataclass(frozen=True)
 class Run:
-    """One benchmark as the comparison sees it; `id` and `launch` are public ids, in the order in which they were told."""
+    """One benchmark as the comparison sees it; `id` and `launch` are public ids."""
 
     id: str
     metrics: Mapping[str, Metric]
@@ -106,7 +107,7 @@ class _Group:
     def counts(self) -> bool:
         return self.runs[0].comparable and not self.runs[0].superseded
 
-    @property
+    @cached_property
     def mean(self) -> Decimal:
         return sum((metric.value for metric in self.metrics), Decimal(0)) / len(self.metrics)
 
@@ -237,12 +238,12 @@ def _mean_text(group: _Group) -> str:
     return number_text(rounded(group.mean, min(places, _MEAN_DECIMALS)))
 
 
-def _canonical(value: Any) -> str:  # noqa: ANN401
+def _canonical(value: Any) -> str:
     """The same text for the same settings: in any order, and with 4, 4.0 and Decimal("4") alike."""
     return json.dumps(_plain(value), sort_keys=True)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -21,23 +21,19 @@ def config_label(config: Mapping[str, Any], keys: Iterable[str] | None = None) -
 
 
 def distinguishing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The fewest settings, in the order of `_SPECULATIVE` and then of names, that tell these configurations apart."""
+    """Settings that tell these configurations apart, speculative ones first, and none that the ones before it imply."""
     names = {key for config in configs for key in config}
     order = [key for key in _SPECULATIVE if key in names] + sorted(names.difference(_SPECULATIVE))
-    wanted = len({_values(config, order) for config in configs})
     keys: list[str] = []
-    apart = 1
+    classes = [0] * len(configs)  # which configurations the keys so far do not tell apart
     for key in order:
-        if apart >= wanted:
-            break
-        if (now := len({_values(config, [*keys, key]) for config in configs})) > apart:
+        numbers: dict[tuple[int, str], int] = {}
+        told = [repr(config[key]) if key in config else "" for config in configs]
+        finer = [numbers.setdefault(place, len(numbers)) for place in zip(classes, told, strict=True)]
+        if finer != classes:
             keys.append(key)
-            apart = now
+            classes = finer
     return keys
-
-
-def _values(config: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(repr(config[key]) if key in config else "" for key in keys)
 
 
 def _telling(config: Mapping[str, Any]) -> list[str]:
@@ -50,7 +46,7 @@ def _telling(config: Mapping[str, Any]) -> list[str]:
     return keys
 
 
-def _part(key: str, value: Any) -> str:  # noqa: ANN401
+def _part(key: str, value: Any) -> str:
     if key == ALGORITHM:
         return "no speculation" if value is None else str(value)
     if key == STEPS:

@@ -10,6 +10,7 @@ from sitrepd.benchmarks.parsers.result import BenchmarkFileError
 
 _WANTED = "the JSONL that sglang.bench_serving --output-file writes, one object a line"
 _EXCERPT = 40
+_LONGEST_LITERAL = len("-Infinity")
 
 
 def documents(data: bytes, filename: str) -> list[tuple[int, dict[str, Any]]]:
@@ -44,7 +45,7 @@ def _error(lines: list[tuple[int, str]], filename: str) -> BenchmarkFileError:
         try:
             _load(line)
         except json.JSONDecodeError as error:
-            if number == lines[-1][0] and line.lstrip().startswith("{") and not line.rstrip().endswith("}"):
+            if number == lines[-1][0] and _is_cut_short(line, error):
                 return BenchmarkFileError(
                     filename, number, f"the line is cut short after {len(line)} characters, inside the object",
                     "the whole file; copy it again when the benchmark is done",
@@ -54,6 +55,12 @@ def _error(lines: list[tuple[int, str]], filename: str) -> BenchmarkFileError:
         except (ValueError, RecursionError) as error:
             return BenchmarkFileError(filename, number, f"not readable as JSON: {_excerpt(str(error))}", _WANTED)
     raise AssertionError("one of the lines failed before")
+
+
+def _is_cut_short(line: str, error: json.JSONDecodeError) -> bool:
+    """Whether the line could go on to an object: the parser wanted more at its very end, or within the last literal."""
+    near_end = error.msg.startswith("Unterminated string") or len(line.rstrip()) - error.pos <= _LONGEST_LITERAL
+    return line.lstrip().startswith("{") and near_end and error.msg != "Extra data"
 
 
 def _text(data: bytes, filename: str) -> str:
@@ -66,7 +73,7 @@ def _text(data: bytes, filename: str) -> str:
         ) from None
 
 
-def _load(text: str) -> Any:  # noqa: ANN401
+def _load(text: str) -> Any:
     return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
 
 

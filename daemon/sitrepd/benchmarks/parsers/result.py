@@ -11,7 +11,7 @@ from sitrepd.redact import redact_text
 
 
 class BenchmarkFileError(SitrepError):
-    """A result file that cannot be read: in `line`, from 1 or None for all of it, what is `wrong`, and what is `wanted`."""
+    """A result file that cannot be read: `wrong` in `line` (from 1; None is all of it), and what is `wanted`."""
 
     status = 422
     title = "Not a benchmark result"

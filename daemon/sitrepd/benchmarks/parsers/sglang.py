@@ -131,7 +131,7 @@ def _possible(name: str, value: Decimal) -> bool:
     return abs(value) <= _RANGE and (value >= 0 or not _is_metric(name))
 
 
-def _number(value: Any) -> Decimal | None:  # noqa: ANN401
+def _number(value: Any) -> Decimal | None:
     if isinstance(value, Decimal):
         return value
     return Decimal(value) if isinstance(value, str) and value.lower() in ("inf", "-inf", "nan", "infinity") else None
@@ -200,7 +200,7 @@ def _notes(document: Mapping[str, Any], server: Mapping[str, Any], unmeasured: l
         yield f"{len(failed)} of {len(errors or ())} requests failed, the first with: {first}"
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _plain(value: Any) -> Any:
     """The value with int and float in place of Decimal, for JSON."""
     if isinstance(value, Decimal):
         if not value.is_finite() or abs(value) > _RANGE:
