@@ -8,6 +8,7 @@ from typing import Any
 
 from sitrepd.redaction.names import (
     Strength,
+    is_option,
     is_placeholder,
     is_plural_secret_name,
     is_secret_name,
@@ -59,9 +60,12 @@ def redact_json(value: Any) -> Any:
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, Mapping):
-        return {redact_text(k) if isinstance(k, str) else k: _redact_member(k, v) for k, v in value.items()}
+        redacted = {redact_text(k) if isinstance(k, str) else k: _redact_member(k, v) for k, v in value.items()}
+        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
+            redacted["value"] = _redact_member(value["name"], value["value"])
+        return redacted
     if isinstance(value, list | tuple):
-        if any(isinstance(item, str) and item.startswith("--") for item in value) and _all_text(value):
+        if any(isinstance(item, str) and is_option(item) for item in value) and _all_text(value):
             return redact_argv(value)
         return [redact_json(item) for item in value]
     return value
@@ -102,19 +106,15 @@ def _argv_secrets(argv: Sequence[str]) -> list[tuple[int, list[Span]]]:
 
 def _argument_secrets(argument: str, option: str) -> list[Span]:
     name, equals, value = argument.partition("=")
-    if _is_option(option) and "=" not in option and not _is_option(argument) and _told_secret(option, argument):
+    if is_option(option) and "=" not in option and not is_option(argument) and _told_secret(option, argument):
         return [Span(0, len(argument), reference_name(option))]
     if equals and name.lstrip("-").replace("-", "_").isidentifier() and _told_secret(name, value):
         return [Span(len(name) + 1, len(argument), reference_name(name))]
     return find_secrets(argument)
 
 
-def _is_option(argument: str) -> bool:
-    return argument.startswith("--") and argument[2:3].isalpha()
-
-
 def _told_secret(name: str, value: str) -> bool:
-    return is_secret_name(name.lstrip("-")) and is_secret_value(value, name_strength(name.lstrip("-")), told=True)
+    return is_secret_name(name) and is_secret_value(value, name_strength(name), told=True)
 
 
 def _is_secret_variable(name: str, value: str) -> bool:

@@ -118,8 +118,8 @@ def fact_routes(noun: Noun, *, create: bool = True, update: bool = True, nested:
         return facts.publish_one(db, runtime.registry, noun, facts.get(db, noun, fact_id))
 
     router.add_api_route(
-        f"/{noun.plural}/{{fact_id}}", read, response_model=noun.public, name=f"get_{name}", summary=f"Read one: {noun.summary}",
-        response_model_exclude_none=True,
+        f"/{noun.plural}/{{fact_id}}", read, response_model=noun.public, name=f"get_{name}",
+        summary=f"Read one: {noun.summary}", response_model_exclude_none=True,
     )  # fmt: skip
     if update and noun.writable:
         _add_update(router, noun)
@@ -194,8 +194,8 @@ def _add_update(router: APIRouter, noun: Noun) -> None:
 
     _typed(change, noun.update)
     router.add_api_route(
-        f"/{noun.plural}/{{fact_id}}", change, methods=["PATCH"], response_model=noun.public, name=f"update_{noun.word}",
-        response_model_exclude_none=True, summary=f"Change the fields that are given: {noun.summary}",
+        f"/{noun.plural}/{{fact_id}}", change, methods=["PATCH"], response_model=noun.public,
+        name=f"update_{noun.word}", response_model_exclude_none=True, summary=f"Change the fields that are given: {noun.summary}",
     )  # fmt: skip
 
 

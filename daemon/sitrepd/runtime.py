@@ -42,3 +42,5 @@ class Runtime:
     live: dict[str, Any] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
     scheduler: AsyncIOScheduler | None = None
+    host_id: int | None = None
+    """The row of this machine, once the hardware slice has looked."""

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import ipaddress
-import os
-import socket
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_config_path, user_state_path
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from sitrepd.errors import SitrepError
-from sitrepd.storage.filesystem import is_network_path
+from sitrepd.places import config_file, default_data_dir
 
 DEFAULT_PORT = 8791
-
-
-def config_file() -> Path:
-    """The TOML file that is read: SITREP_CONFIG, else `sitrep/config.toml` in the user's configuration folder."""
-    told = os.environ.get("SITREP_CONFIG")
-    return Path(told).expanduser() if told else user_config_path("sitrep") / "config.toml"
-
-
-def default_data_dir() -> Path:
-    """The user's state folder; one folder a host where the home is a network file system."""
-    folder = user_state_path("sitrep")
-    return folder / socket.gethostname() if is_network_path(folder) else folder
 
 
 class Settings(BaseSettings):
     """What an operator may set. Each field is SITREP_<FIELD> in the environment and <field> in the TOML file."""
 
-    model_config = SettingsConfigDict(env_prefix="SITREP_", extra="ignore", validate_default=True)
+    model_config = SettingsConfigDict(
+        env_prefix="SITREP_", env_ignore_empty=True, extra="ignore", validate_default=True
+    )
 
     data_dir: Path = Field(default_factory=default_data_dir, description="The store: database, socket, token, logs.")
     host: str = Field("127.0.0.1", description="The address to listen on.")

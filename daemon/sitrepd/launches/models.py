@@ -128,6 +128,7 @@ class LaunchCreate(LaunchFields, FactIn):
     ready_pattern: Text | None = Field(None, description="Regular expression of the log line that says ready.")
     umask: Whole | None = Field(None, ge=0, le=0o777, description="Of the caller.")
     limits: dict[str, list[Whole]] | None = Field(None, description="The caller's limits: name to [soft, hard].")
+    force: Flag = Field(False, description="Start it although its port is taken.")
     inherit_env: Flag = Field(True, description="Start from the daemon's environment and add `env` to it.")
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.facts import Child, Noun
 from sitrepd.launches import models as m
 from sitrepd.launches.children import phase_rows, phases, sizes
 from sitrepd.slices import Slice
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
 
 LAUNCH = Noun(
     "launch", "launches", "L", m.Launch, m.LaunchRecord, m.LaunchUpdate, m.LaunchPublic,
@@ -16,4 +25,17 @@ LAUNCH = Noun(
     ),
 )  # fmt: skip
 
-SLICE = Slice("launches", (LAUNCH,))
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.launches.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.launches.service import Launches
+
+    return (Launches(runtime),)
+
+
+SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services)

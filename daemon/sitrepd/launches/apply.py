@@ -1,0 +1,98 @@
+"""What a log has told becomes rows: phases, sizes, settings, warnings, throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlmodel import Session, select
+
+from sitrepd import redact
+from sitrepd.launches.engines import base as e
+from sitrepd.launches.models import Launch, LaunchPhase, LaunchSize
+from sitrepd.storage import events as log
+from sitrepd.storage import ids
+
+_MOST_WARNINGS = 50
+
+
+def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> None:
+    """Bring the rows of a launch up to date with the events of its log, in order."""
+    phases = {row.name: row for row in db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == launch.id)).all()}
+    changed: dict[str, Any] = {}
+    for event in events:
+        match event:
+            case e.PhaseBegan():
+                _began(db, launch, phases, event)
+                changed["phase"] = event.phase
+            case e.PhaseProgress():
+                _progressed(phases, event)
+            case e.PhaseEnded():
+                _ended(phases, event)
+                changed["ended"] = event.phase
+            case e.Sized():
+                _sized(db, launch, event)
+            case e.Settings():
+                launch.settings = redact.redact_json(event.values)
+                changed["settings"] = True
+            case e.Throughput():
+                launch.throughput = _figures(event)
+            case e.Warned() | e.PortTaken():
+                if _warn(launch, event.text):
+                    changed["warning"] = True
+            case e.Failed() if event.first and launch.failure is None:
+                launch.failure = redact.redact_text(event.cause)
+                changed["failure"] = launch.failure
+            case _:
+                pass
+    db.add(launch)
+    if changed:
+        log.record(db, "launch.changed", ids.public_id("L", launch.id or 0), launch.session_id, **changed)
+
+
+def _began(db: Session, launch: Launch, phases: dict[str, LaunchPhase], event: e.PhaseBegan) -> None:
+    row = phases.get(event.phase)
+    if row is None:
+        row = phases[event.phase] = LaunchPhase(launch_id=launch.id or 0, name=event.phase, started_at=event.at)
+    row.ended_at = None
+    db.add(row)
+
+
+def _progressed(phases: dict[str, LaunchPhase], event: e.PhaseProgress) -> None:
+    row = phases.get(event.phase)
+    if row is not None:
+        row.done, row.total, row.unit = event.done, event.total, event.unit
+        row.progress = round(event.done / event.total, 4) if event.total else None
+
+
+def _ended(phases: dict[str, LaunchPhase], event: e.PhaseEnded) -> None:
+    row = phases.get(event.phase)
+    if row is not None:
+        row.ended_at = event.at
+        row.elapsed_s = event.elapsed_s
+        row.progress = 1.0 if row.total else row.progress
+        row.done = row.total
+
+
+def _sized(db: Session, launch: Launch, event: e.Sized) -> None:
+    key = (LaunchSize.launch_id == launch.id, LaunchSize.name == event.name)
+    query = select(LaunchSize).where(*key, LaunchSize.role == event.role, LaunchSize.rank == event.rank)
+    row = db.exec(query).first()
+    row = row or LaunchSize(
+        launch_id=launch.id or 0, name=event.name, role=event.role, rank=event.rank, value=0, unit=""
+    )
+    row.value, row.unit = event.value, event.unit
+    db.add(row)
+
+
+def _figures(event: e.Throughput) -> dict[str, Any]:
+    told = e.event_to_json(event)
+    return {name: value for name, value in told.items() if value not in (None, {}, "") and name != "kind"}
+
+
+def _warn(launch: Launch, text: str) -> bool:
+    told = redact.redact_text(text)
+    if told in launch.warnings or len(launch.warnings) >= _MOST_WARNINGS:
+        return False
+    launch.warnings = [*launch.warnings, told]
+    return True

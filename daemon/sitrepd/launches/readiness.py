@@ -1,0 +1,68 @@
+"""Whether a launch is ready: its own processes hold the port, and its log or an HTTP answer says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import httpx
+
+from sitrepd.launches.engines.base import CommandFacts, Engine, Probe
+from sitrepd.launches.ports import owns_listener
+
+_CHEAP_EVERY_S = 1.0
+_DISTURBING_EVERY_S = 10.0
+
+
+@dataclass
+class Readiness:
+    """Asks no more often than it must: a probe that makes the engine generate a token is the last resort."""
+
+    engine: Engine
+    facts: CommandFacts
+    said_ready: bool = False
+    port_taken: bool = False
+    _asked_at: float = 0.0
+
+    def judge(self, pids: Callable[[], Collection[int]], log_readable: bool) -> bool:
+        """True once the launch is ready; `pids` are the living processes of its tree."""
+        if self.port_taken:
+            return False
+        if self.facts.port is None:
+            return self.said_ready or self._answers(disturb=False)
+        if not owns_listener(pids, self.facts.port, self.facts.host):
+            return False
+        if self.said_ready:
+            return True
+        if not self.engine.probes and self.engine.name == "generic" and not getattr(self.engine, "ready_pattern", None):
+            # Nothing was told by which to know it: that it listens is all there is.
+            return True
+        return self._answers(disturb=not log_readable)
+
+    def _answers(self, *, disturb: bool) -> bool:
+        now = time.monotonic()
+        if now - self._asked_at < (_DISTURBING_EVERY_S if disturb else _CHEAP_EVERY_S):
+            return False
+        self._asked_at = now
+        for probe in self.engine.probes:
+            if probe.disturbs and not disturb:
+                continue
+            verdict = self._ask(probe)
+            if verdict in ("ready", "not_ready"):
+                return verdict == "ready"
+        return False
+
+    def _ask(self, probe: Probe) -> str:
+        url = probe.path if probe.path.startswith("http") else f"http://{self._address()}{probe.path}"
+        try:
+            # Proxies of the environment must not stand between this machine and itself.
+            answer = httpx.get(url, timeout=probe.timeout_s, trust_env=False, follow_redirects=False)
+        except (httpx.HTTPError, httpx.InvalidURL):
+            return "not_ready"
+        return probe.answer(answer.status_code)
+
+    def _address(self) -> str:
+        host = (self.facts.host or "127.0.0.1").strip("[]")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"[{host}]:{self.facts.port}" if ":" in host else f"{host}:{self.facts.port}"

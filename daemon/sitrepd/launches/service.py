@@ -1,0 +1,237 @@
+"""Launches: started, followed until they end, stopped, and taken up again by the next daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from sitrepd.clock import iso, utc_now
+from sitrepd.errors import Conflict
+from sitrepd.facts import Scope, create
+from sitrepd.launches import start, store
+from sitrepd.launches.engines import base as e
+from sitrepd.launches.engines import engine_for, engine_named
+from sitrepd.launches.estimate import Estimates
+from sitrepd.launches.follow import LogFollower, LogPosition
+from sitrepd.launches.launchers.base import Launched, LaunchError
+from sitrepd.launches.launchers.local import LocalLauncher
+from sitrepd.launches.live import LiveLaunch
+from sitrepd.launches.models import Launch, LaunchCreate, LaunchPhase, LaunchRecord
+from sitrepd.launches.stop import StopLadder
+from sitrepd.launches.watch import Outcome, Watch
+from sitrepd.runtime import Runtime
+from sitrepd.services import Service
+from sitrepd.storage import events, ids
+
+log = logging.getLogger(__name__)
+_KEEP_POSITION_EVERY_S = 5.0
+
+
+class Launches(Service):
+    """Owns all watched launches of this host; `runtime.live["launches"]` says what they do at the moment."""
+
+    name = "launches"
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.launcher = LocalLauncher()
+        self.live: dict[int, LiveLaunch] = {}
+        self._watches: dict[int, Watch] = {}
+        self._stops: dict[int, StopLadder] = {}
+        self._estimates = Estimates(runtime.store)
+        runtime.live["launches"] = self.live
+        runtime.live["launch_service"] = self
+
+    async def run(self) -> None:
+        """Take up what earlier daemons started, then look at every launch again and again."""
+        if not self._watches:
+            await self._restore()
+        pause = self.runtime.settings.log_poll_s
+        while True:
+            behind = await self._look_at_all()
+            await asyncio.sleep(0 if behind else pause)
+
+    # --- starting ------------------------------------------------------------------------------------------------
+
+    async def start(self, body: LaunchCreate, session_id: int | None, provenance: str) -> int:
+        """Start a server and watch it; its number. Nothing is left behind when it could not be started."""
+        plan = await asyncio.to_thread(start.plan, body)
+        number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
+        state_dir = self.runtime.settings.launches_dir / ids.public_id("L", number)
+        try:
+            start.remember(plan, state_dir, session_id, provenance)
+            launched = await asyncio.to_thread(self.launcher.launch, plan.request(state_dir))
+        except Exception:
+            await asyncio.to_thread(shutil.rmtree, state_dir, ignore_errors=True)
+            raise
+        await self.runtime.store.write_async(
+            lambda db: self._insert(db, number, plan.columns(), launched, session_id, provenance)
+        )
+        self._watch(number, launched, plan.engine, plan.facts)
+        return number
+
+    def _insert(
+        self,
+        db: Session,
+        number: int,
+        columns: dict[str, Any],
+        launched: Launched,
+        session_id: int | None,
+        provenance: str,
+    ) -> Launch:
+        """The row of a process that was started, whether just now or by a daemon that died before it could store it."""
+        scope = Scope(self.runtime.registry, provenance, session_id)
+        told = {name: columns[name] for name in ("model", "draft_model") if columns.get(name)}
+        record = LaunchRecord(at=launched.started_at, **told)
+        row: Launch = create(db, self.runtime.registry.by_word["launch"], record, scope, number)
+        for name, value in columns.items():
+            if name not in told:
+                setattr(row, name, value)
+        row.host_id = self.runtime.host_id
+        row.log_path = str(launched.logs[0].path) if launched.logs else None
+        row.state, row.watched = "starting", True
+        row.started_at = launched.started_at
+        row.process = start.process_columns(launched)
+        row.warnings = list(launched.warnings)
+        db.add(LaunchPhase(launch_id=number, name="starting", started_at=launched.started_at))
+        db.add(row)
+        return row
+
+    def _watch(
+        self,
+        number: int,
+        launched: Launched,
+        engine: e.Engine,
+        facts: e.CommandFacts,
+        row: Launch | None = None,
+        phases: list[LaunchPhase] | None = None,
+    ) -> None:
+        position = LogPosition.from_json(row.log_position) if row and row.log_position else None
+        path = launched.logs[0].path if launched.logs else Path("/dev/null")
+        if position is None and launched.logs and launched.logs[0].append:
+            position = store.end_before(path, launched.started_at)
+        watch = Watch(
+            number, launched, engine, facts, LogFollower(path, position), row.parser_state if row else None,
+            ready=row is not None and row.ready_at is not None,
+        )  # fmt: skip
+        watch.resume(phases or [])
+        if row is None:
+            watch.open_phases["starting"] = launched.started_at
+        self._watches[number] = watch
+        self._estimates.begin(number)
+
+    # --- taking up again -----------------------------------------------------------------------------------------
+
+    async def _restore(self) -> None:
+        rows = await asyncio.to_thread(self._stored)
+        for row, phases in rows:
+            process = row.process or {}
+            launched = start.launched_from(process, row.started_at)
+            engine, facts = self._engine_of(row)
+            self._watch(row.id or 0, launched, engine, facts, row, phases)
+        await self._restore_unstored()
+
+    def _stored(self) -> list[tuple[Launch, list[LaunchPhase]]]:
+        with self.runtime.store.read() as db:
+            rows = db.exec(select(Launch).where(col(Launch.watched).is_(True), col(Launch.ended_at).is_(None))).all()
+            return [
+                (row, list(db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == row.id)).all()))
+                for row in rows
+                if row.process and row.process.get("identity")
+            ]
+
+    def _engine_of(self, row: Launch) -> tuple[e.Engine, e.CommandFacts]:
+        try:
+            engine = engine_named(row.engine or "generic", row.ready_url, row.ready_pattern)
+        except KeyError:
+            engine = engine_for([], row.ready_url, row.ready_pattern)
+        argv, env = store.words_of(row)
+        return engine, engine.describe(argv, env)
+
+    async def _restore_unstored(self) -> None:
+        """A daemon may have died between the start of a process and the commit that tells of it."""
+        for folder in sorted(self.runtime.settings.launches_dir.glob("L*")):
+            parsed = ids.parse_id(folder.name)
+            if parsed is None or not (folder / start.REQUEST_NAME).is_file():
+                continue
+            number = parsed[1]
+            try:
+                await self._restore_folder(folder, number)
+            except (LaunchError, OSError, ValueError, KeyError) as error:
+                log.debug("%s holds no launch: %s", folder, error)
+
+    async def _restore_folder(self, folder: Path, number: int) -> None:
+        with self.runtime.store.read() as db:
+            if db.get(Launch, number) is not None:
+                return
+        told = json.loads((folder / start.REQUEST_NAME).read_text())
+        launched = self.launcher.adopt(folder)
+        row = await self.runtime.store.write_async(
+            lambda db: self._insert(db, number, told["columns"], launched, told["session_id"], told["provenance"])
+        )
+        engine, facts = self._engine_of(row)
+        self._watch(number, launched, engine, facts)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    async def _look_at_all(self) -> bool:
+        behind = False
+        for number, watch in list(self._watches.items()):
+            outcome = await asyncio.to_thread(watch.step)
+            behind = behind or not outcome.caught_up
+            await self._settle(number, watch, outcome)
+        for number, ladder in list(self._stops.items()):
+            if await asyncio.to_thread(ladder.step) == "stopped":
+                del self._stops[number]
+        return behind
+
+    async def _settle(self, number: int, watch: Watch, outcome: Outcome) -> None:
+        if outcome.worth_storing or outcome.became_ready or outcome.port_taken or outcome.exit:
+            stopped = number in self._stops
+            await self.runtime.store.write_async(lambda db: store.settle(db, number, watch, outcome, stopped=stopped))
+        if outcome.exit is not None:
+            del self._watches[number]
+            self.live.pop(number, None)
+            self._estimates.end(number)
+            return
+        self.live[number] = self._estimates.live(watch, outcome)
+
+    # --- stopping ------------------------------------------------------------------------------------------------
+
+    async def stop(self, number: int, grace_s: float | None) -> None:
+        """Ask the server to end: SIGTERM to its main process, then SIGKILL to all that is left after `grace_s`."""
+        watch = self._watches.get(number)
+        if watch is None:
+            raise Conflict(
+                f"{ids.public_id('L', number)} does not run on this host, or is not watched: nothing to stop."
+            )
+        if number in self._stops:
+            return
+        steps = watch.engine.stop_signals
+        ladder = StopLadder(self.launcher, watch.launched, grace_s if grace_s is not None else steps[0].grace_s)
+        self._stops[number] = ladder
+        await asyncio.to_thread(ladder.ask)
+        await self.runtime.store.write_async(lambda db: _record_stop(db, number))
+
+    async def wait_ended(self, number: int, timeout_s: float) -> bool:
+        """Whether the launch has ended, processes and all, within the time."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while number in self._watches or number in self._stops:
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.05)
+        return True
+
+
+def _record_stop(db: Session, number: int) -> None:
+    row = db.get(Launch, number)
+    if row is not None:
+        row.process = {**(row.process or {}), "stop_asked_at": iso(utc_now())}
+        db.add(row)
+        events.record(db, "launch.changed", ids.public_id("L", number), row.session_id, stop="asked")

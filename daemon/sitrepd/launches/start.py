@@ -1,0 +1,161 @@
+"""From what a caller asks to a request for the launcher, and to the row that remembers it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sitrepd import redact
+from sitrepd.errors import Conflict, InvalidFact
+from sitrepd.launches.command import ShellCommand, check_executable, parse_command
+from sitrepd.launches.engines import engine_for, engine_named
+from sitrepd.launches.engines.base import CommandFacts, Engine
+from sitrepd.launches.launchers.base import Launched, LaunchLog, LaunchRequest, ProcessIdentity
+from sitrepd.launches.models import LaunchCreate
+from sitrepd.launches.ports import who_listens
+
+REQUEST_NAME = "request.json"
+_TOLD_ONLY = ("state", "phases", "ready_at", "ended_at", "exit_code")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked launch: nothing of it has happened yet."""
+
+    body: LaunchCreate
+    env: Mapping[str, str]
+    cwd: Path
+    engine: Engine
+    facts: CommandFacts
+    shell: ShellCommand | None
+
+    def request(self, state_dir: Path) -> LaunchRequest:
+        body = self.body
+        told = body.log_path if body.log_path and (self.shell is None or not self.shell.log_path) else None
+        return LaunchRequest(
+            state_dir=state_dir,
+            log_path=Path(told).expanduser() if told else state_dir / "output.log",
+            cwd=self.cwd,
+            env=self.env,
+            command=body.command,
+            argv=None if body.command else body.argv,
+            append=told is not None,
+            umask=body.umask,
+            limits={name: (pair[0], pair[1]) for name, pair in (body.limits or {}).items()},
+        )
+
+    def columns(self) -> dict[str, Any]:
+        """What the row keeps of the request; secrets are references."""
+        body, facts = self.body, self.facts
+        command = redact.redact_command(body.command) if body.command else None
+        argv = redact.redact_argv(body.argv) if body.argv and not body.command else None
+        return {
+            "name": body.name,
+            "engine": self.engine.name,
+            "command": command,
+            "argv": argv,
+            "env": redact.redact_env(body.env) if body.env and body.inherit_env else None,
+            "cwd": str(self.cwd),
+            "port": body.port or facts.port,
+            "model": body.model or facts.model_path,
+            "draft_model": body.draft_model or facts.draft_model_path,
+            "ready_url": body.ready_url,
+            "ready_pattern": body.ready_pattern,
+        }
+
+
+def plan(body: LaunchCreate) -> Plan:
+    """Check a request; raises a SitrepError that says what would be right, before anything is started."""
+    for name in _TOLD_ONLY:
+        if getattr(body, name):
+            raise InvalidFact(f"{name} is observed, not told, of a launch that is started; start=false records one.")
+    if (body.command is None) == (body.argv is None):
+        raise InvalidFact("Give the command as one shell line in `command`, or as words in `argv`; one of them.")
+    env = {**(os.environ if body.inherit_env else {}), **(body.env or {})}
+    cwd = Path(body.cwd or Path.home()).expanduser()
+    if not cwd.is_absolute() or not cwd.is_dir():
+        raise InvalidFact(f"cwd: {cwd} is no folder on this host; give an absolute path that exists.")
+    _check_limits(body)
+    shell = _shell(body, env, cwd)
+    argv = list(shell.argv) if shell else list(body.argv or ())
+    environment = {**env, **{name: value for name, value in (shell.environment if shell else {}).items() if value}}
+    engine = _engine(body, argv)
+    facts = engine.describe(argv, environment)
+    _check_port(body, facts)
+    return Plan(body, env, cwd, engine, facts, shell)
+
+
+def _shell(body: LaunchCreate, env: Mapping[str, str], cwd: Path) -> ShellCommand | None:
+    if body.command is None:
+        return None
+    command = parse_command(body.command, env, str(cwd))
+    check_executable(command)
+    return command
+
+
+def _engine(body: LaunchCreate, argv: list[str]) -> Engine:
+    for name, pattern in (("ready_pattern", body.ready_pattern),):
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise InvalidFact(f"{name}: {pattern!r} is no regular expression ({error}).") from error
+    if body.engine is None:
+        return engine_for(argv, body.ready_url, body.ready_pattern)
+    try:
+        return engine_named(body.engine, body.ready_url, body.ready_pattern)
+    except KeyError as error:
+        raise InvalidFact(f"engine: {body.engine!r} is not known; use sglang or generic, or leave it out.") from error
+
+
+def _check_limits(body: LaunchCreate) -> None:
+    bad = [name for name, pair in (body.limits or {}).items() if len(pair) != 2]
+    if bad:
+        raise InvalidFact(f"limits.{bad[0]}: two numbers are wanted, [soft, hard]; -1 is unlimited.")
+
+
+def _check_port(body: LaunchCreate, facts: CommandFacts) -> None:
+    port = body.port or facts.port
+    holders = who_listens(port, facts.host) if port else []
+    if holders and not body.force:
+        holder = holders[0]
+        words = redact.redact_argv(list(holder.argv or ()))
+        who = f"pid {holder.pid} ({' '.join(words)[:160]})" if holder.pid else "a process of another user"
+        raise Conflict(f"Port {port} is taken by {who}. Stop it, choose another port, or use --force.", port=port)
+
+
+def remember(plan: Plan, state_dir: Path, session_id: int | None, provenance: str) -> None:
+    """Write beside the process what is to be stored of it, in case the daemon dies before it can."""
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    told = {"columns": plan.columns(), "session_id": session_id, "provenance": provenance}
+    (state_dir / REQUEST_NAME).write_text(json.dumps(told))
+
+
+def process_columns(launched: Launched) -> dict[str, Any]:
+    """How a later daemon finds the process again."""
+    return {
+        "pid": launched.identity.pid,
+        "identity": asdict(launched.identity),
+        "supervisor": asdict(launched.supervisor) if launched.supervisor else None,
+        "started_at": launched.started_at.isoformat(),
+        "state_dir": str(launched.state_dir) if launched.state_dir else None,
+        "shell": launched.shell,
+        "logs": [{"path": str(log.path), "kind": log.kind, "append": log.append} for log in launched.logs],
+    }
+
+
+def launched_from(process: Mapping[str, Any], started_at: Any) -> Launched:
+    """The inverse of `process_columns`."""
+    supervisor = process.get("supervisor")
+    return Launched(
+        identity=ProcessIdentity(**process["identity"]),
+        started_at=started_at,
+        logs=tuple(LaunchLog(Path(log["path"]), log["kind"], log["append"]) for log in process.get("logs", ())),
+        supervisor=ProcessIdentity(**supervisor) if supervisor else None,
+        state_dir=Path(process["state_dir"]) if process.get("state_dir") else None,
+        shell=bool(process.get("shell")),
+    )

@@ -1,0 +1,121 @@
+"""What a look at a launch has found, stored in one transaction."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session, select
+
+from sitrepd.clock import utc_now
+from sitrepd.launches.apply import apply_events
+from sitrepd.launches.command import CommandError, parse_command
+from sitrepd.launches.follow import LogPosition
+from sitrepd.launches.launchers.base import Exit
+from sitrepd.launches.models import Launch, LaunchPhase
+from sitrepd.launches.ports import who_listens
+from sitrepd.launches.watch import Outcome, Watch
+from sitrepd.storage import events, ids
+
+
+def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped: bool) -> None:
+    """Events, log position and state belong together: a daemon that dies in between reads the same lines again."""
+    launch = db.get(Launch, number)
+    if launch is None:
+        return
+    apply_events(db, launch, outcome.events)
+    if outcome.position is not None:
+        launch.log_position, launch.parser_state = outcome.position, outcome.parser_state
+    before = launch.state
+    launch.state = outcome.state
+    if outcome.became_ready:
+        launch.ready_at = utc_now()
+        _end_phases(db, launch, launch.ready_at)
+    if outcome.port_taken and before != "failed":
+        launch.failure = _taken(watch)
+    if outcome.exit is not None:
+        _end(db, launch, outcome.exit, stopped)
+    if launch.state != before:
+        data = {"state": launch.state, "before": before}
+        events.record(db, "launch.changed", ids.public_id("L", number), launch.session_id, **data)
+    db.add(launch)
+
+
+def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:
+    launch.ended_at = ended.ended_at or utc_now()
+    launch.exit_code, launch.exit_signal = ended.exit_code, ended.signal
+    stopped = stopped or "stop_asked_at" in (launch.process or {})
+    launch.state = end_state(ended, stopped=stopped, was_ready=launch.ready_at is not None)
+    if launch.state in ("failed", "lost") and launch.failure is None:
+        launch.failure = how_it_ended(ended)
+    if ended.leftovers:
+        left = ", ".join(f"{one.pid} ({one.name})" for one in ended.leftovers)
+        launch.warnings = [*launch.warnings, f"Processes were left when it ended: {left}."]
+    _end_phases(db, launch, launch.ended_at)
+
+
+def end_state(ended: Exit, *, stopped: bool, was_ready: bool) -> str:
+    """exited when it was to end, failed when it was not, lost when nobody saw how it ended."""
+    if stopped or ended.exit_code == 0:
+        return "exited"
+    if not ended.known:
+        return "lost"
+    return "exited" if was_ready and ended.signal in (2, 15) else "failed"
+
+
+def how_it_ended(ended: Exit) -> str:
+    if not ended.known:
+        return ended.reason or "Nobody saw how it ended."
+    if ended.signal is not None:
+        return f"The process was ended by signal {ended.signal}; its log gives no cause."
+    return f"The process ended with exit code {ended.exit_code}; its log gives no cause."
+
+
+def _end_phases(db: Session, launch: Launch, at: datetime) -> None:
+    for row in db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == launch.id)).all():
+        if row.ended_at is None and row.started_at is not None:
+            row.ended_at = max(at, row.started_at)
+            db.add(row)
+
+
+def _taken(watch: Watch) -> str:
+    port = watch.facts.port
+    holders = [one for one in who_listens(port) if one.pid] if port else []
+    who = f" by pid {holders[0].pid}" if holders else ""
+    told = f"Port {port} was taken{who}: this server serves nobody, whatever its log says."
+    return f"{told} Stop it and choose another port."
+
+
+def end_before(path: Path, started_at: datetime) -> LogPosition | None:
+    """Where an appended log stood when the server started, if nothing was written since; else its beginning."""
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    if info.st_size and info.st_mtime < started_at.timestamp():
+        return LogPosition(info.st_ino, info.st_size)
+    return None
+
+
+def words_of(row: Launch) -> tuple[list[str], dict[str, str]]:
+    """argv and environment of a stored launch, as far as they can be known from what was stored."""
+    env = dict(row.env or {})
+    if row.argv:
+        return list(row.argv), env
+    if not row.command:
+        return [], env
+    try:
+        command = parse_command(row.command, env, row.cwd or "/")
+    except CommandError:
+        return _split(row.command), env
+    known: dict[str, Any] = {name: value for name, value in command.environment.items() if value is not None}
+    return list(command.argv), env | known
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()

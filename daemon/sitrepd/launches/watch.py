@@ -1,0 +1,186 @@
+"""One watched launch: reads its log as it grows, looks at its processes, and says what has changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sitrepd.clock import utc_now
+from sitrepd.launches.engines import base as e
+from sitrepd.launches.follow import LogFollower
+from sitrepd.launches.launchers.base import Exit, Launched
+from sitrepd.launches.launchers.local import LocalLauncher
+from sitrepd.launches.readiness import Readiness
+
+_LOOK_EVERY_S = 0.5
+_READY_LOOK_EVERY_S = 2.0
+_STEP_BYTES = 8 << 20
+_MOST_EVENTS = 5000
+
+
+@dataclass
+class Outcome:
+    """What one look has found; `events` and `position` belong to one transaction."""
+
+    events: list[e.LogEvent] = field(default_factory=list)
+    state: str = ""
+    became_ready: bool = False
+    exit: Exit | None = None
+    port_taken: bool = False
+    log_problem: str | None = None
+    position: dict[str, Any] | None = None
+    parser_state: dict[str, Any] | None = None
+    worth_storing: bool = False
+    caught_up: bool = True
+
+
+class Watch:
+    """Not thread-safe: `step` is called by one thread at a time."""
+
+    def __init__(
+        self,
+        number: int,
+        launched: Launched,
+        engine: e.Engine,
+        facts: e.CommandFacts,
+        follower: LogFollower,
+        parser_state: dict[str, Any] | None = None,
+        *,
+        ready: bool = False,
+    ) -> None:
+        self.number = number
+        self.launched = launched
+        self.engine = engine
+        self.facts = facts
+        self.launcher = LocalLauncher()
+        self.follower = follower
+        self.parser = engine.parser(parser_state, tz=_zone(facts.timezone))
+        self.ready = ready
+        self.port_taken = False
+        self.open_phases: dict[str, datetime] = {}
+        self.ended_phases: list[str] = []
+        self.progress: dict[str, e.PhaseProgress] = {}
+        self.readiness = Readiness(engine, facts)
+        self._looked_at = 0.0
+
+    def resume(self, phases: Sequence[Any]) -> None:
+        """Take up again the phases that the store knows of."""
+        for row in phases:
+            if row.ended_at is None and row.started_at is not None:
+                self.open_phases[row.name] = row.started_at
+            elif row.ended_at is not None:
+                self.ended_phases.append(row.name)
+
+    def step(self) -> Outcome:
+        """Look once, and return what is new; quick, but it reads files and may ask the server."""
+        outcome = Outcome()
+        self._read(outcome)
+        now = time.monotonic()
+        if outcome.caught_up and (self._is_urgent() or now - self._looked_at >= self._pause_s()):
+            self._looked_at = now
+            self._look(outcome)
+        outcome.state = self.state()
+        if outcome.worth_storing:
+            position = self.follower.position
+            outcome.position = position.to_json() if position else None
+            outcome.parser_state = self.parser.state()
+        outcome.log_problem = self.follower.problem or None
+        return outcome
+
+    def state(self) -> str:
+        """The state of a launch whose process lives."""
+        if self.port_taken:
+            return "failed"
+        if self.ready:
+            return "ready"
+        phase = self.phase()
+        return phase.state if phase else "starting"
+
+    def phase(self) -> e.PhaseInfo | None:
+        return e.current_phase(self.open_phases)
+
+    def _is_urgent(self) -> bool:
+        return self.readiness.said_ready and not self.ready
+
+    def _pause_s(self) -> float:
+        return _READY_LOOK_EVERY_S if self.ready else _LOOK_EVERY_S
+
+    def _read(self, outcome: Outcome) -> None:
+        budget = _STEP_BYTES
+        while budget > 0:
+            lines = self.follower.read()
+            seen_at = self._seen_at()
+            for line in lines:
+                outcome.events += self.parser.feed(line, seen_at)
+            if self.follower.at_end:
+                break
+            budget -= 1 << 20
+            if len(outcome.events) > _MOST_EVENTS:
+                break
+        outcome.caught_up = self.follower.at_end
+        self._note(outcome.events)
+        if self.follower.partial:
+            for event in self.parser.peek(self.follower.partial, self._seen_at()):
+                if isinstance(event, e.PhaseProgress):
+                    self.progress[event.phase] = event
+        outcome.worth_storing = bool(outcome.events)
+
+    def _seen_at(self) -> datetime:
+        now = utc_now()
+        modified = self.follower.modified_at
+        return min(now, modified) if modified else now
+
+    def _note(self, events: Sequence[e.LogEvent]) -> None:
+        for event in events:
+            match event:
+                case e.PhaseBegan():
+                    self.open_phases.setdefault(event.phase, event.at)
+                case e.PhaseProgress():
+                    self.progress[event.phase] = event
+                case e.PhaseEnded():
+                    self.open_phases.pop(event.phase, None)
+                    self.ended_phases.append(event.phase)
+                case e.Ready():
+                    self.readiness.said_ready = not event.suspect
+                case e.PortTaken():
+                    self.port_taken = self.readiness.port_taken = True
+                case _:
+                    pass
+
+    def _look(self, outcome: Outcome) -> None:
+        ended = self.launcher.poll(self.launched)
+        if ended is not None:
+            self._finish(outcome, ended)
+            return
+        outcome.port_taken = self.port_taken
+        if self.ready or self.port_taken:
+            return
+        readable = self.follower.status in ("following", "vanished", "waiting")
+        if self.readiness.judge(lambda: self.launcher.tree(self.launched), readable):
+            self.ready = outcome.became_ready = True
+
+    def _finish(self, outcome: Outcome, ended: Exit) -> None:
+        """The process is gone: what it wrote last must be read before its end is told."""
+        while True:
+            lines = self.follower.read()
+            for line in lines:
+                outcome.events += self.parser.feed(line, self._seen_at())
+            if self.follower.at_end:
+                break
+        for line in self.follower.finish():
+            outcome.events += self.parser.feed(line, self._seen_at())
+        outcome.events += self.parser.finish(self._seen_at())
+        self._note(outcome.events)
+        outcome.exit = ended
+        outcome.worth_storing = True
+
+
+def _zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (KeyError, ValueError, OSError):
+        return None
