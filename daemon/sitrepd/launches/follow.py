@@ -264,8 +264,9 @@ class LogFollower:
 
 
 def _text(line: bytes, dropped: int = 0) -> str:
+    line = line.lstrip(b"\0")
     cut = dropped or len(line) > MAX_LINE_BYTES
-    text = line[:MAX_LINE_BYTES].lstrip(b"\0").decode("utf-8", "replace")
+    text = line[:MAX_LINE_BYTES].decode("utf-8", "replace")
     return text + "…" if cut else text
 
 

@@ -289,7 +289,7 @@ class SglangParser:
     def _jit(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         found = _JIT.search(message)
         if found:
-            return [Compiled(at=at, rank=rank, what=found[2] or found[1] or "JIT", after_ready=self._ready)]
+            return [Compiled(at=at, rank=rank, what=found[1] or found[2] or "JIT", after_ready=self._ready)]
         found = _AITER.search(message)
         if found is None:
             return []
