@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sitrepd.launches.follow import MAX_LINE_BYTES, LogFollower, LogPosition
+from sitrepd.launches.follow import MAX_LINE_BYTES, LogFollower, LogPosition, end_of
 
 MIB = 1024 * 1024
 
@@ -280,3 +280,15 @@ def test_finish_gives_the_unfinished_line_once(tmp_path: Path) -> None:
     assert follower.finish() == []
     assert follower.position is not None
     assert follower.position.offset == log.stat().st_size
+
+
+def test_log_that_is_appended_to_is_read_from_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert end_of(log) is None
+    log.write_bytes(b"an earlier start\n")
+    position = end_of(log)
+    _append(log, b"this start\n")
+    assert _drain(LogFollower(log, position)) == ["this start"]
+
+    log.write_bytes(b"short\n")  # the command said `>` after all
+    assert _drain(LogFollower(log, position)) == ["short"]

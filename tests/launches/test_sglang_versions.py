@@ -17,6 +17,7 @@ from sitrepd.launches.engines.base import (
     PhaseEnded,
     PhaseProgress,
     Ready,
+    Restarted,
     Sized,
     Warned,
 )
@@ -398,3 +399,13 @@ def test_unknown_lines_say_nothing() -> None:
     events: list[LogEvent] = feed([*lines, "Capture", "Init", "server_args=", "server_args={", "Load weight end"])
     assert not only(events, Failed)
     assert not only(events, Ready)
+
+
+def test_second_start_in_the_same_log() -> None:
+    parser = SglangEngine().parser(tz=UTC)
+    first = feed([_at(0, SPECULATIVE, ""), BEGIN, _at(9, "The server is fired up and ready to roll!", "")], parser)
+    second = feed([_at(100, SPECULATIVE, ""), _at(110, "Load weight begin. avail mem=94.00 GB")], parser)
+
+    assert only(first, Restarted) == []
+    assert isinstance(second[0], Restarted)
+    assert phases(second) == ["+starting", "-starting", "+load_weights"]

@@ -34,6 +34,20 @@ class LogPosition:
         return cls(int(data["inode"]), int(data["offset"]), int(data["head_bytes"]), str(data["head"]))
 
 
+def end_of(path: Path | str) -> LogPosition | None:
+    """Where a log ends now, for a start that will append to it; None where there is no log yet."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        info = os.fstat(fd)
+        head = _pread(fd, min(info.st_size, _HEAD_BYTES), 0)
+        return LogPosition(info.st_ino, info.st_size, len(head), _fingerprint(head) if head else "")
+    finally:
+        os.close(fd)
+
+
 class LogFollower:
     """Reads `path` from `position` on and never raises for what the file system does.
 

@@ -48,9 +48,13 @@ class FailureWatch:
     def busy(self) -> bool:
         return self._block is not None or self._suspect is not None
 
-    def record_begins(self, at: datetime) -> list[LogEvent]:
+    @property
+    def over(self) -> bool:
+        """Whether this start has failed or was asked to stop."""
+        return self._failed or self._stopping
+
+    def record_begins(self) -> list[LogEvent]:
         """A stamped line ends a traceback that has its exception; one that has not is being interrupted."""
-        del at
         if self._suspect:
             self._suspect.passed += 1
             if self._suspect.passed > _FORGET_AFTER:
@@ -105,8 +109,7 @@ class FailureWatch:
         """The start goes on, so a traceback without a record was not the end of it."""
         self._suspect = None
 
-    def finish(self, at: datetime) -> list[LogEvent]:
-        del at
+    def finish(self) -> list[LogEvent]:
         return self._close() + self._accuse()
 
     def _announce(self, where: str, message: str, rank: str, at: datetime, phase: str) -> list[LogEvent]:

@@ -20,6 +20,7 @@ from sitrepd.launches.engines.base import (
     LogEvent,
     PortTaken,
     Ready,
+    Restarted,
     Settings,
     Sized,
     Timings,
@@ -42,8 +43,10 @@ class SglangParser:
     """See `LogParser`."""
 
     def __init__(self, state: dict[str, Any] | None = None, tz: tzinfo | None = None) -> None:
-        state = state or {}
         self._clock = Clock(tz)
+        self._restore(state or {})
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self._phases = PhaseTracker(state.get("phases"))
         self._failures = FailureWatch(state.get("failures"))
         self._ranks: dict[str, dict[str, int]] = {name: dict(seen) for name, seen in state.get("ranks", {}).items()}
@@ -74,7 +77,7 @@ class SglangParser:
             return []
         at = self._clock.read(stamp[1], seen_at)
         message = line[stamp.end() :]
-        events = self._failures.record_begins(at) if self._failures.busy else []
+        events = self._failures.record_begins() if self._failures.busy else []
         if not self._phases.seen("starting"):
             events = events + self._phases.begin("starting", "", at)
         return events + self._message(message, stamp[2].strip(), at)
@@ -85,7 +88,8 @@ class SglangParser:
         return self._phases.progress(*found) if found else []
 
     def finish(self, seen_at: datetime) -> list[LogEvent]:
-        return self._failures.finish(seen_at)
+        del seen_at
+        return self._failures.finish()
 
     def _unstamped(self, line: str, seen_at: datetime) -> list[LogEvent]:
         """Bars, tracebacks, and the lines of others; a record may be glued behind a bar."""
@@ -264,8 +268,13 @@ class SglangParser:
 
     def _settings(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         values = parse_server_args(message.partition("=")[2])
+        again = self._start_again(at) if self._ready or self._failures.over or self._phases.seen("load_weights") else []
         self._draft_expected = values.get("speculative_algorithm") not in _NO_DRAFT
-        return [Settings(at=at, rank=rank, values=values)] if values else []
+        return again + ([Settings(at=at, rank=rank, values=values)] if values else [])
+
+    def _start_again(self, at: datetime) -> list[LogEvent]:
+        self._restore({})
+        return [Restarted(at=at), *self._phases.begin("starting", "", at)]
 
     def _counts(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         self._failures.moved_on()

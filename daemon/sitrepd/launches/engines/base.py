@@ -216,6 +216,13 @@ class Warned(Event):
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(Event):
+    """Another start writes to the same log (`>> file`): all that was told before belongs to an earlier server."""
+
+    kind: ClassVar[str] = "restarted"
+
+
 LogEvent: TypeAlias = (
     PhaseBegan
     | PhaseProgress
@@ -232,6 +239,7 @@ LogEvent: TypeAlias = (
     | Failed
     | Stopping
     | Warned
+    | Restarted
 )
 
 _KINDS: dict[str, Any] = {kind.kind: kind for kind in LogEvent.__args__}

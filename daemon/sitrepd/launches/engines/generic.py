@@ -114,7 +114,8 @@ class GenericParser:
         return self._phases.progress(_phase_of(bar), bar, _unit(bar)) if bar and not self._ready else []
 
     def finish(self, seen_at: datetime) -> list[LogEvent]:
-        return self._failures.finish(seen_at)
+        del seen_at
+        return self._failures.finish()
 
     def _progress(self, bar: Bar, at: datetime) -> list[LogEvent]:
         """The rank is "" throughout, so the tracker ends the phase before."""
