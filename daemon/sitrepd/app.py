@@ -45,9 +45,11 @@ def create_app(settings: Settings) -> FastAPI:
         routers = part.routers() if part.routers else [fact_routes(noun) for noun in part.nouns]
         for router in routers:
             app.include_router(router, prefix="/api/v1")
+    from sitrepd.dashboard.assets import FOLDER, Assets
     from sitrepd.dashboard.routes import router as dashboard
 
     app.include_router(dashboard)
+    app.mount("/static", Assets(directory=FOLDER))
     return app
 
 

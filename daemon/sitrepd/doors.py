@@ -6,7 +6,7 @@ import hmac
 from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sitrepd.links import COOKIE, Links
@@ -18,12 +18,6 @@ _LINK = "/open/"
 _ASSETS = "/static/"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_ASK = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Sitrep: please open with a link</title>
-<body style="font: 1rem/1.5 system-ui; max-width: 36rem; margin: 4rem auto; padding: 0 1rem">
-<h1>This dashboard opens by a link</h1>
-<p>Run <code>sitrep open</code> on the machine that runs the daemon and follow the link that it prints.
-A link opens once; this browser is then remembered.</p></body></html>"""
 
 
 class Doors:
@@ -80,7 +74,7 @@ class Doors:
         if cookie and self._known(cookie):
             return None if scope.get("method") in _SAFE or self._same_page(headers, origin) else _cross_site()
         if "text/html" in headers.get("accept", "") and scope.get("method") == "GET":
-            return HTMLResponse(_ASK, 401)
+            return _ask(self._settings)
         detail = "A token is wanted: Authorization: Bearer TOKEN, from the file `token` of the store's folder."
         return problem(401, "Unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
@@ -103,6 +97,16 @@ def is_unix(scope: Scope) -> bool:
     """Whether the request came through the Unix socket, whose peer was checked when it connected."""
     server = scope.get("server")
     return server is not None and server[1] is None
+
+
+def _ask(settings: Settings) -> Response:
+    from sitrepd.dashboard.pages import message
+
+    text = (
+        "Run this on the machine where the daemon runs, and follow the link that it prints. "
+        "A link opens once; this browser is then remembered."
+    )
+    return message("This dashboard opens by a link", text, 401, "sitrep open", settings.templates_dir)
 
 
 def _cross_site() -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from sqlmodel import Session, col, func, select
@@ -53,7 +53,7 @@ class Bell:
         for event in self._waiting:
             event.set()
 
-    async def listen(self, quiet_s: float | None = None) -> AsyncIterator[bool]:
+    async def listen(self, quiet_s: float | None = None) -> AsyncGenerator[bool, None]:
         """Yield True after each commit (several may share one), False after `quiet_s` without any; ends on close."""
         event = asyncio.Event()
         self._waiting.add(event)
