@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+    from tests.daemons import Daemon
 
 
 @pytest.fixture(autouse=True)
@@ -16,3 +22,21 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    """The application on an empty store, spoken to with the token."""
+    from tests.daemons import application
+
+    with application(tmp_path / "store") as found:
+        yield found
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """A real daemon on an empty store."""
+    from tests.daemons import running_daemon
+
+    with running_daemon(tmp_path / "store") as found:
+        yield found

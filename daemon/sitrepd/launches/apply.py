@@ -40,6 +40,9 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
             case e.Warned() | e.PortTaken():
                 if _warn(launch, event.text):
                     changed["warning"] = True
+            case e.Restarted():
+                _forget(db, launch, phases)
+                changed["restarted"] = True
             case e.Failed() if event.first and launch.failure is None:
                 launch.failure = redact.redact_text(event.cause)
                 changed["failure"] = launch.failure
@@ -48,6 +51,20 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
     db.add(launch)
     if changed:
         log.record(db, "launch.changed", ids.public_id("L", launch.id or 0), launch.session_id, **changed)
+
+
+def _forget(db: Session, launch: Launch, phases: dict[str, LaunchPhase]) -> None:
+    """What was told before belongs to an earlier server that wrote to the same log."""
+    for row in phases.values():
+        if row.name != "starting":
+            db.delete(row)
+    for size in db.exec(select(LaunchSize).where(LaunchSize.launch_id == launch.id)).all():
+        db.delete(size)
+    kept = phases.get("starting")
+    phases.clear()
+    if kept is not None:
+        phases["starting"] = kept
+    launch.failure, launch.warnings, launch.throughput = None, [], None
 
 
 def _began(db: Session, launch: Launch, phases: dict[str, LaunchPhase], event: e.PhaseBegan) -> None:

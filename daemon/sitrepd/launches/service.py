@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +65,18 @@ class Launches(Service):
         plan = await asyncio.to_thread(start.plan, body)
         number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
         state_dir = self.runtime.settings.launches_dir / ids.public_id("L", number)
+        request = plan.request(state_dir)
+        columns = plan.columns(request)
         try:
-            start.remember(plan, state_dir, session_id, provenance)
-            launched = await asyncio.to_thread(self.launcher.launch, plan.request(state_dir))
+            start.remember(columns, state_dir, session_id, provenance)
+            launched = await asyncio.to_thread(self.launcher.launch, request)
         except Exception:
             await asyncio.to_thread(shutil.rmtree, state_dir, ignore_errors=True)
             raise
-        await self.runtime.store.write_async(
-            lambda db: self._insert(db, number, plan.columns(), launched, session_id, provenance)
+        row = await self.runtime.store.write_async(
+            lambda db: self._insert(db, number, columns, launched, session_id, provenance)
         )
-        self._watch(number, launched, plan.engine, plan.facts)
+        self._watch(number, launched, plan.engine, plan.facts, row)
         return number
 
     def _insert(
@@ -109,19 +112,16 @@ class Launches(Service):
         launched: Launched,
         engine: e.Engine,
         facts: e.CommandFacts,
-        row: Launch | None = None,
-        phases: list[LaunchPhase] | None = None,
+        row: Launch,
+        phases: Sequence[LaunchPhase] = (),
     ) -> None:
-        position = LogPosition.from_json(row.log_position) if row and row.log_position else None
+        position = LogPosition.from_json(row.log_position) if row.log_position else None
         path = launched.logs[0].path if launched.logs else Path("/dev/null")
-        if position is None and launched.logs and launched.logs[0].append:
-            position = store.end_before(path, launched.started_at)
-        watch = Watch(
-            number, launched, engine, facts, LogFollower(path, position), row.parser_state if row else None,
-            ready=row is not None and row.ready_at is not None,
-        )  # fmt: skip
-        watch.resume(phases or [])
-        if row is None:
+        follower = LogFollower(path, position)
+        ready = row.ready_at is not None
+        watch = Watch(number, launched, engine, facts, follower, row.parser_state, ready=ready)
+        watch.resume(phases)
+        if not phases:
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch
         self._estimates.begin(number)
@@ -176,7 +176,7 @@ class Launches(Service):
             lambda db: self._insert(db, number, told["columns"], launched, told["session_id"], told["provenance"])
         )
         engine, facts = self._engine_of(row)
-        self._watch(number, launched, engine, facts)
+        self._watch(number, launched, engine, facts, row)
 
     # --- looking -------------------------------------------------------------------------------------------------
 

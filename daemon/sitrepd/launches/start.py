@@ -15,6 +15,7 @@ from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.launches.command import ShellCommand, check_executable, parse_command
 from sitrepd.launches.engines import engine_for, engine_named
 from sitrepd.launches.engines.base import CommandFacts, Engine
+from sitrepd.launches.follow import end_of
 from sitrepd.launches.launchers.base import Launched, LaunchLog, LaunchRequest, ProcessIdentity
 from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.ports import who_listens
@@ -49,9 +50,10 @@ class Plan:
             limits={name: (pair[0], pair[1]) for name, pair in (body.limits or {}).items()},
         )
 
-    def columns(self) -> dict[str, Any]:
-        """What the row keeps of the request; secrets are references."""
+    def columns(self, request: LaunchRequest) -> dict[str, Any]:
+        """What the row keeps of the request; secrets are references. To be asked before the start."""
         body, facts = self.body, self.facts
+        position = end_of(request.cwd / self._log(request)) if self._appends(request) else None
         command = redact.redact_command(body.command) if body.command else None
         argv = redact.redact_argv(body.argv) if body.argv and not body.command else None
         return {
@@ -66,7 +68,17 @@ class Plan:
             "draft_model": body.draft_model or facts.draft_model_path,
             "ready_url": body.ready_url,
             "ready_pattern": body.ready_pattern,
+            "log_position": position.to_json() if position else None,
         }
+
+    def _log(self, request: LaunchRequest) -> Path:
+        told = (self.shell.stderr_path or self.shell.log_path) if self.shell else None
+        return Path(told) if told else request.log_path
+
+    def _appends(self, request: LaunchRequest) -> bool:
+        if self.shell and self.shell.stderr_path:
+            return self.shell.stderr_append
+        return self.shell.append if self.shell and self.shell.log_path else request.append
 
 
 def plan(body: LaunchCreate) -> Plan:
@@ -128,10 +140,10 @@ def _check_port(body: LaunchCreate, facts: CommandFacts) -> None:
         raise Conflict(f"Port {port} is taken by {who}. Stop it, choose another port, or use --force.", port=port)
 
 
-def remember(plan: Plan, state_dir: Path, session_id: int | None, provenance: str) -> None:
+def remember(columns: Mapping[str, Any], state_dir: Path, session_id: int | None, provenance: str) -> None:
     """Write beside the process what is to be stored of it, in case the daemon dies before it can."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    told = {"columns": plan.columns(), "session_id": session_id, "provenance": provenance}
+    told = {"columns": columns, "session_id": session_id, "provenance": provenance}
     (state_dir / REQUEST_NAME).write_text(json.dumps(told))
 
 

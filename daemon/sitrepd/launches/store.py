@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from sqlmodel import Session, select
@@ -12,7 +11,6 @@ from sqlmodel import Session, select
 from sitrepd.clock import utc_now
 from sitrepd.launches.apply import apply_events
 from sitrepd.launches.command import CommandError, parse_command
-from sitrepd.launches.follow import LogPosition
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.models import Launch, LaunchPhase
 from sitrepd.launches.ports import who_listens
@@ -86,17 +84,6 @@ def _taken(watch: Watch) -> str:
     who = f" by pid {holders[0].pid}" if holders else ""
     told = f"Port {port} was taken{who}: this server serves nobody, whatever its log says."
     return f"{told} Stop it and choose another port."
-
-
-def end_before(path: Path, started_at: datetime) -> LogPosition | None:
-    """Where an appended log stood when the server started, if nothing was written since; else its beginning."""
-    try:
-        info = path.stat()
-    except OSError:
-        return None
-    if info.st_size and info.st_mtime < started_at.timestamp():
-        return LogPosition(info.st_ino, info.st_size)
-    return None
 
 
 def words_of(row: Launch) -> tuple[list[str], dict[str, str]]:

@@ -144,12 +144,20 @@ class Watch:
                 case e.PhaseEnded():
                     self.open_phases.pop(event.phase, None)
                     self.ended_phases.append(event.phase)
+                case e.Restarted():
+                    self._forget()
                 case e.Ready():
                     self.readiness.said_ready = not event.suspect
                 case e.PortTaken():
                     self.port_taken = self.readiness.port_taken = True
                 case _:
                     pass
+
+    def _forget(self) -> None:
+        """The lines so far were an earlier server's."""
+        self.open_phases = {"starting": self.launched.started_at}
+        self.ended_phases, self.progress = [], {}
+        self.port_taken = self.readiness.port_taken = self.readiness.said_ready = False
 
     def _look(self, outcome: Outcome) -> None:
         ended = self.launcher.poll(self.launched)

@@ -40,7 +40,7 @@ class Store:
             os.close(self._lock_file)
             raise
         self._reader: Engine = engines.make_reader(settings.database_path)
-        self._writer = Writer(engines.make_writer(settings.database_path), self.bell.ring)
+        self._writer = Writer(engines.make_writer(settings.database_path), settings.data_dir, self.bell.ring)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -49,7 +49,7 @@ class Store:
             try:
                 yield db
             except Exception as error:
-                told = explain(error)
+                told = explain(error, self.settings.data_dir)
                 if told is error:
                     raise
                 raise told from error
@@ -74,7 +74,8 @@ def prepare_folder(settings: Settings) -> int:
     if is_network_path(folder) and not settings.allow_network_filesystem:
         raise StoreUnusable(
             f"{folder} is on a network file system ({filesystem_type(folder)}), where SQLite can lose data. "
-            "Choose a local folder with --data-dir or SITREP_DATA_DIR, or set SITREP_ALLOW_NETWORK_FILESYSTEM=true to take the risk."
+            "Choose a local folder with --data-dir or SITREP_DATA_DIR, or set SITREP_ALLOW_NETWORK_FILESYSTEM=true to "
+            "take the risk."
         )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import queue
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Engine
@@ -18,6 +20,7 @@ from sitrepd.errors import StoreUnusable
 
 T = TypeVar("T")
 _MOST_JOBS = 256
+_LITTLE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -30,8 +33,9 @@ class _Job:
 class Writer:
     """Runs jobs `fn(db) -> result` one after another; each is undone alone when it fails."""
 
-    def __init__(self, engine: Engine, committed: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, folder: Path, committed: Callable[[], None]) -> None:
         self._engine = engine
+        self._folder = folder
         self._committed = committed
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
@@ -82,10 +86,10 @@ class Writer:
                         with db.begin_nested():
                             job.outcome = job.run(db)
                     except Exception as error:
-                        failures[id(job)] = explain(error)
+                        failures[id(job)] = explain(error, self._folder)
                 db.commit()
         except Exception as error:
-            told = explain(error)
+            told = explain(error, self._folder)
             failures = {id(job): failures.get(id(job), told) for job in batch}
         else:
             self._committed()
@@ -97,12 +101,15 @@ class Writer:
                 job.future.set_result(job.outcome)
 
 
-def explain(error: BaseException) -> BaseException:
+def explain(error: BaseException, folder: Path | None = None) -> BaseException:
     """A database error as a StoreUnusable that says what to do; any other error as it is."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     if not isinstance(cause, sqlite3.DatabaseError) or isinstance(cause, sqlite3.IntegrityError):
         return error
     text = str(cause)
+    if "disk I/O error" in text and folder is not None and shutil.disk_usage(folder).free < _LITTLE_BYTES:
+        # SQLite's shared memory and log fail in their own way when no page is left.
+        return StoreUnusable(f"{_ADVICE['disk is full']} (SQLite: {text})")
     for sign, advice in _ADVICE.items():
         if sign in text:
             return StoreUnusable(f"{advice} (SQLite: {text})")

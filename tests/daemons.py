@@ -1,0 +1,128 @@
+"""A real daemon as a child process, and an application in this process, for tests that speak HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi.testclient import TestClient
+from tests.helpers import wait_until
+
+from sitrepd.app import create_app
+from sitrepd.settings import load_settings
+
+_SERVE = """
+import sys
+from sitrepd.errors import SitrepError
+from sitrepd.server import serve
+from sitrepd.settings import load_settings
+try:
+    sys.exit(serve(load_settings()))
+except SitrepError as error:
+    sys.exit(error.detail)
+"""
+
+
+class Daemon:
+    """`client` speaks through the Unix socket, `tcp` with the token."""
+
+    def __init__(self, data_dir: Path, **settings: Any) -> None:
+        self.data_dir = data_dir
+        self.env = os.environ | {"SITREP_DATA_DIR": str(data_dir), "SITREP_PORT": "0"}
+        self.env |= {f"SITREP_{name.upper()}": str(value) for name, value in settings.items()}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Daemon:
+        (self.data_dir / "sitrep.sock").unlink(missing_ok=True)
+        self.process = subprocess.Popen([sys.executable, "-c", _SERVE], env=self.env, stderr=subprocess.PIPE)
+        try:
+            wait_until(self._answers, 20)
+        except AssertionError:
+            self._abandon()
+            raise
+        self.client = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(self.data_dir / "sitrep.sock")),
+            base_url="http://localhost",
+            timeout=30,
+        )
+        about = self.client.get("/api/v1/about").json()
+        self.url = about["url"]
+        token = (self.data_dir / "token").read_text().strip()
+        self.tcp = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        return self
+
+    def _abandon(self) -> None:
+        assert self.process is not None
+        assert self.process.stderr is not None
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+        self.process = None
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            assert self.process.stderr is not None
+            raise AssertionError(f"the daemon ended: {self.process.stderr.read().decode()}")
+        path = self.data_dir / "sitrep.sock"
+        if not path.exists():
+            return False
+        try:
+            with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
+                return client.get("http://localhost/api/v1/health").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def end(self, signum: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.client.close()
+        self.tcp.close()
+        self.process.send_signal(signum)
+        code = self.process.wait(20)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        self.process = None
+        return code
+
+    def restart(self, signum: int = signal.SIGKILL) -> Daemon:
+        self.end(signum)
+        return self.start()
+
+
+@contextmanager
+def running_daemon(data_dir: Path, **settings: Any) -> Iterator[Daemon]:
+    """A daemon on a store of its own; it is ended, and whatever it launched is stopped, at the end of the block."""
+    daemon = Daemon(data_dir, **settings).start()
+    try:
+        yield daemon
+    finally:
+        if daemon.process is not None:
+            _stop_launches(daemon)
+            daemon.end()
+
+
+def _stop_launches(daemon: Daemon) -> None:
+    try:
+        launches = daemon.client.get("/api/v1/launches").json()["data"]
+        for launch in launches:
+            if launch["watched"] and "ended_at" not in launch:
+                daemon.client.post(f"/api/v1/launches/{launch['id']}/stop", json={"grace_s": 1, "wait_s": 10})
+    except httpx.TransportError:
+        pass
+
+
+@contextmanager
+def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
+    """The application in this process, as a TCP client with the token sees it."""
+    app = create_app(load_settings(data_dir=data_dir, **settings))
+    token = (data_dir / "token").read_text().strip()
+    headers = {"Authorization": f"Bearer {token}"}
+    with TestClient(app, base_url="http://127.0.0.1:8791", headers=headers) as client:
+        yield client
