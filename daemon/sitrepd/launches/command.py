@@ -20,6 +20,9 @@ __all__ = ["CommandError", "ShellCommand", "check_executable", "flags_text", "pa
 _PROMPT = re.compile(r"\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*)?\$\s+")
 _BACKGROUND = re.compile(r"(?<![&\\>])&\s*$")
 
+_WAITS = '\nsitrep_status=$?; [ -z "$!" ] || { wait "$!"; sitrep_status=$?; }; exit "$sitrep_status"'
+"""After a text that was not taken apart: if it left a background job, that is the server."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Relied:
@@ -79,8 +82,7 @@ def parse_command(
     try:
         return _command(text, read(parse(source), source, state))
     except Unread:
-        script = _BACKGROUND.sub("", plain)
-        return ShellCommand(text, cwd=None, understood=False, _script=script)
+        return ShellCommand(text, understood=False, _script=_BACKGROUND.sub("", plain) + _WAITS)
 
 
 def _check_text(text: str) -> None:
@@ -188,7 +190,7 @@ def _program_problem(name: str, command: ShellCommand) -> str | None:
     if "/" in name:
         if command.cwd is None:
             return None
-        path = os.path.join(command.cwd, name)
+        path = os.path.normpath(os.path.join(command.cwd, name))
         if not os.path.exists(path):
             return f"No such program: {path}."
         if os.path.isdir(path):

@@ -13,6 +13,8 @@ BUILTINS = _names(
     mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test time times
     trap true type typeset ulimit umask unalias unset until wait while"""
 )
+BEFORE_A_PROGRAM = _names("exec command time eval coproc")
+"""Built-in, yet what they are given may be the server."""
 QUIET = _names("echo printf disown wait sleep tail jobs true : cat date exit ps pwd less")
 """Never the server, when anything else is there."""
 DROPPED = _names("echo printf disown wait sleep tail jobs true : date ps exit")

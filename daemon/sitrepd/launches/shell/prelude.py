@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from sitrepd.launches.shell.words import ShellState, expand_value, expand_word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_MOVES = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[\s;&|])\.\s")
 _LEAVES_SHELL_ALONE = frozenset({"pipeline", "subshell", "negated_command", "test_command", "function_definition"})
 
 
@@ -57,7 +59,7 @@ class Prelude:
         elif kind in _LEAVES_SHELL_ALONE:
             self.makes_files = True
         else:
-            self._lose_track()
+            self._lose_track(node)
 
     def _apply_list(self, node: Node, source: bytes) -> None:
         for operator, part in operands(node):
@@ -65,10 +67,11 @@ class Prelude:
             if operator != "||":
                 self.apply(part, source)
             elif not words or words[0] not in HARMLESS_AFTER_OR:
-                self._lose_track()
+                self._lose_track(part)
 
-    def _lose_track(self) -> None:
-        self.state = replace(self.state.unsure(), cwd=None)
+    def _lose_track(self, node: Node) -> None:
+        moves = _MOVES.search((node.text or b"").decode())
+        self.state = replace(self.state.unsure(), cwd=None if moves else self.state.cwd)
         self.makes_files = True
 
     def _apply_command(self, node: Node, source: bytes) -> None:
@@ -106,7 +109,7 @@ class Prelude:
         if not target or self.state.cwd is None:
             self.state = self.state.unsure()
             return
-        path = os.path.join(self.state.cwd, target[0])
+        path = os.path.normpath(os.path.join(self.state.cwd, target[0]))
         if not self.makes_files and "/" in target[0]:
             self.relied.append((arguments[0].start, "file", path))
         folder = os.path.dirname(os.path.abspath(path))

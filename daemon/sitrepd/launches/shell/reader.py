@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sitrepd.launches.shell.errors import CommandError, error_at
-from sitrepd.launches.shell.names import BUILTINS, DROPPED, QUIET, TEE_APPENDS, TEE_FLAGS
+from sitrepd.launches.shell.names import BEFORE_A_PROGRAM, BUILTINS, DROPPED, QUIET, TEE_APPENDS, TEE_FLAGS
 from sitrepd.launches.shell.prelude import Prelude
 from sitrepd.launches.shell.streams import Streams, Target, redirect
 from sitrepd.launches.shell.tree import (
@@ -27,7 +27,7 @@ from sitrepd.launches.shell.words import ShellState, expand_word
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_ENGINES = re.compile(r"sglang|vllm|llama[-_.]server|launch_server")
+_ENGINES = re.compile(r"sglang\.launch_server|sglang serve|vllm serve|vllm\.entrypoints|llama-server")
 _NOT_SERVERS = {
     "function_definition": "A function",
     "for_statement": "A loop",
@@ -108,17 +108,28 @@ def _block(reading: Reading, block: Node, *, top: bool = False) -> None:
 
 
 def _server_index(reading: Reading, found: list[Statement]) -> int:
-    names = [command_name(statement.node, reading.source) for statement in found]
-    loud = [number for number, name in enumerate(names) if name not in QUIET] or list(range(len(found)))
+    loud = [number for number, statement in enumerate(found) if _may_serve(statement.node, reading.source)]
+    loud = loud or [len(found) - 1]
     jobs = [number for number in loud if found[number].ampersand is not None]
     if len(jobs) > 1:
         start = found[jobs[1]].node.start_byte
         raise reading.error(start, "A second background job: launch each server by a command line of its own.")
-    if not jobs:
-        return loud[-1]
-    last = loud[-1]
-    is_engine = [bool(_ENGINES.search((found[number].node.text or b"").decode())) for number in (jobs[0], last)]
-    return last if is_engine == [False, True] else jobs[0]
+    engines = [number for number in loud if _ENGINES.search((found[number].node.text or b"").decode())]
+    if engines and not set(jobs) & set(engines):
+        return engines[-1]
+    return (jobs or loud)[-1]
+
+
+def _may_serve(node: Node, source: bytes) -> bool:
+    """Whether a statement can be the server at all, next to others: not a wait, a setting, a message."""
+    name = command_name(node, source)
+    if name is not None:
+        return name not in QUIET and (name not in BUILTINS or name in BEFORE_A_PROGRAM)
+    if node.type == "redirected_statement" and (body := node.child_by_field_name("body")):
+        return _may_serve(body, source)
+    if node.type == "list":
+        return any(_may_serve(part, source) for _, part in operands(node))
+    return node.type not in _NO_COMMANDS and node.type != "function_definition"
 
 
 def _flag_as_command(reading: Reading, found: list[Statement]) -> None:
@@ -187,10 +198,9 @@ def _resolve(reading: Reading, node: Node, outer: list[Node]) -> None:
 
 def _resolve_list(reading: Reading, node: Node, outer: list[Node]) -> None:
     parts = operands(node)
-    index = len(parts) - 1
-    while index and command_name(parts[index][1], reading.source) in QUIET:
-        index -= 1
-        reading.execs = False
+    loud = [number for number, (_, part) in enumerate(parts) if _may_serve(part, reading.source)]
+    index = loud[-1] if loud else len(parts) - 1
+    reading.execs &= index == len(parts) - 1
     for operator, part in parts[:index]:
         if operator != "||":
             reading.prelude.apply(part, reading.source)
@@ -211,21 +221,25 @@ def _resolve_pipeline(reading: Reading, node: Node, outer: list[Node]) -> None:
     parts = [child for child in node.children if child.type not in ("|", "|&", "comment")]
     bars = [child for child in node.children if child.type in ("|", "|&")]
     tee = _tee(reading, parts[1], outer) if len(parts) == 2 else None
+    both = bars[0].type == "|&"
     if tee is None:
         reading.execs = False
-        _resolve(reading, parts[0], [])
         written = redirect({}, redirections_of(outer, reading.source), reading.state).get(1)
-        reading.streams[1] = reading.streams.get(1) or written or Target("|", None, False, bars[0].start_byte)
+        reading.streams[1] = written or Target("|", None, False, bars[0].start_byte)
+        _resolve_first(reading, parts[0], both=both)
         return
     reading.tee = reading.streams[1] = tee
-    both = bars[0].type == "|&"
     simple_first = parts[0].type == "command" or parts[0].named_children[0].type == "command"
     reading.execs &= simple_first
     operator = ">>" if tee.append else ">"
     reading.edits.append((parts[0].start_byte, parts[0].start_byte, f"{operator}{tee.raw} "))
     end = max(part.end_byte for part in [node, *outer])
     reading.edits.append((parts[0].end_byte, end, " 2>&1" if both else ""))
-    _resolve(reading, parts[0], [])
+    _resolve_first(reading, parts[0], both=both)
+
+
+def _resolve_first(reading: Reading, node: Node, *, both: bool) -> None:
+    _resolve(reading, node, [])
     if both:
         reading.streams[2] = reading.streams.get(1)
 
