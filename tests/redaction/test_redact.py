@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from sitrepd.redact import (
     secret_references,
 )
 
+DATA = Path(__file__).parents[1] / "data"
 POSITIVES = list(positives())
 NEGATIVES = list(negatives())
 KEY = chars(random.Random(1), ALNUM, 24)
@@ -55,6 +57,15 @@ def test_what_stands_around_a_secret_stays() -> None:
 @pytest.mark.parametrize("redact", WAYS)
 def test_what_only_looks_secret_stays(redact) -> None:
     assert [text for text in NEGATIVES if redact(text) != text] == []
+
+
+def test_recorded_logs_and_results_stay() -> None:
+    files = [*DATA.glob("logs/*.log"), *DATA.glob("bench/*.jsonl")]
+    changed = [
+        line for path in files for line in path.read_text(errors="replace").splitlines() if redact_text(line) != line
+    ]
+    assert files
+    assert changed == []
 
 
 def test_names_in_sentences_and_programs_are_not_values() -> None:
@@ -191,6 +202,7 @@ def test_json_by_keys_and_by_content() -> None:
         "argv": ["serve", "--api-key", KEY],
         "launch_command": f"--model-path /m --api-key {KEY} --port 1",
         "deep": [{"headers": {"Authorization": f"Bearer {KEY}"}, "size": 3, "ratio": 0.5, "on": True}],
+        "env": [{"name": "HF_TOKEN", "value": HF}, {"name": "MODEL", "value": "Kimi-K2.5"}],
         "git": "3f786850e387550fdab836ed7e6dc881de23001b",
     }
     redacted = redact_json(value)
@@ -200,6 +212,7 @@ def test_json_by_keys_and_by_content() -> None:
         "password": "${PASSWORD}",
         "argv": ["serve", "--api-key", "${API_KEY}"],
         "launch_command": "--model-path /m --api-key ${API_KEY} --port 1",
+        "env": [{"name": "HF_TOKEN", "value": "${HF_TOKEN}"}, {"name": "MODEL", "value": "Kimi-K2.5"}],
         "deep": [{"headers": {"Authorization": "Bearer ${BEARER_TOKEN}"}, "size": 3, "ratio": 0.5, "on": True}],
     }
     assert redact_json(redacted) == redacted
@@ -214,6 +227,7 @@ def test_json_by_keys_and_by_content() -> None:
     [
         ("HF_TOKEN", True), ("WANDB_API_KEY", True), ("AWS_SECRET_ACCESS_KEY", True), ("AWS_ACCESS_KEY_ID", True),
         ("MYCORP_TOKEN", True), ("clientSecret", True), ("X-Api-Key", True), ("MYSQL_PWD", True), ("DB_PASS", True),
+        ("--token", True), ("token", False), ("---Inter-Token", False), ("--image-token", False),
         ("ssl_keyfile_password", True), ("watermark_key_b", True), ("SSHPASS", True),
         ("PWD", False), ("OLDPWD", False), ("SSH_AUTH_SOCK", False), ("HF_TOKEN_PATH", False), ("eos_token", False),
         ("tokenizer_path", False), ("max_total_tokens", False), ("ssl_keyfile", False), ("public_key", False),
@@ -247,3 +261,14 @@ def _best_s(line: str) -> float:
         return time.perf_counter() - start
 
     return min(once() for _ in range(200))
+
+
+@pytest.mark.parametrize("part", ["password=,", "api_key='", 'api_key="', "://a:", "curl x ", "authorization: bearer "])
+def test_time_grows_with_the_text_and_no_faster(part: str) -> None:
+    def seconds(text: str) -> float:
+        start = time.perf_counter()
+        redact_text(text)
+        redact_command(text)
+        return time.perf_counter() - start
+
+    assert min(seconds(part * 20_000) for _ in range(2)) < 2

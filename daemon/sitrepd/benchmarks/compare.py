@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property
@@ -15,6 +14,7 @@ from sitrepd.benchmarks.metrics import Better, Metric, decimals, describe, numbe
 
 BEST_METRIC = "output_throughput"
 _MEAN_DECIMALS = 4
+_ATOMS = frozenset((str, int, float, bool, type(None)))
 _REPEAT = re.compile(r"[\s,;:–-]*\(?(?:(?:run|repeat|rep|trial|attempt)\s*#?\d+|#\d+)\)?$", re.IGNORECASE)
 
 
@@ -100,7 +100,7 @@ class _Group:
     runs: list[Run]
     metrics: list[Metric]
     unit: str | None
-    workload: str
+    workload: Hashable
     label: str = ""
 
     @property
@@ -138,10 +138,10 @@ def _groups(runs: Sequence[Run], name: str) -> list[_Group]:
     for run in runs:
         metric = run.metrics[name]
         unit = metric.unit or describe(name)[0]
-        workload = _canonical(run.workload)
+        workload = _frozen(dict(run.workload))
         told = _REPEAT.sub("", run.name or "").casefold()
         one = run.id if not run.config and not told else None  # nothing says what it is a repeat of
-        key = (_canonical(run.config), workload, told, one, unit, run.comparable, run.superseded)
+        key = (_frozen(dict(run.config)), workload, told, one, unit, run.comparable, run.superseded)
         group = groups.setdefault(key, _Group([], [], unit, workload))
         group.runs.append(run)
         group.metrics.append(metric)
@@ -223,9 +223,8 @@ def _difference(group: _Group, baseline: _Group | None) -> str | None:
 
 def _why_not(group: _Group, baseline: _Group) -> str | None:
     if group.workload != baseline.workload:
-        empty = _canonical({})
-        if empty in (group.workload, baseline.workload):
-            whose = "its workload" if group.workload == empty else "the baseline's workload"
+        if () in (group.workload, baseline.workload):
+            whose = "its workload" if group.workload == () else "the baseline's workload"
             return f"{whose} is not recorded"
         return "another workload than the baseline"
     if group.unit != baseline.unit and group.unit and baseline.unit:
@@ -238,14 +237,10 @@ def _mean_text(group: _Group) -> str:
     return number_text(rounded(group.mean, min(places, _MEAN_DECIMALS)))
 
 
-def _canonical(value: Any) -> str:
-    """The same text for the same settings: in any order, and with 4, 4.0 and Decimal("4") alike."""
-    return json.dumps(_plain(value), sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+def _frozen(value: Any) -> Hashable:
+    """Equal for the same settings: in any order, and with 4, 4.0 and Decimal("4") alike."""
+    if isinstance(value, dict):
+        return tuple((key, value[key] if type(value[key]) in _ATOMS else _frozen(value[key])) for key in sorted(value))
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value if isinstance(value, bool | str | None) else float(value)
+        return tuple(_frozen(item) for item in value)
+    return float(value) if isinstance(value, Decimal) else value

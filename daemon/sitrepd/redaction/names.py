@@ -36,9 +36,9 @@ _TOKEN_OWNERS = _words(
     "service session sitrep slack telegram upload user vault wandb webhook write xsrf"
 )
 _TOKEN_NOUNS = _words(
-    "a accepted added and any audio begin bos cached class cls decode detok draft each end eod eos eot first full gen "
-    "generated generation image input invalid last mask max min mm new next no num of one output pad pending per "
-    "placeholder prefill prompt reasoning replay sep separator special start stop swa target tail the think this "
+    "accepted added audio begin bos cached class cls decode detok draft each end eod eos eot first full gen "
+    "generated generation image input inter invalid last mask max min mm new next no num one output pad pending per "
+    "placeholder prefill prompt reasoning replay sep separator special start stop swa target tail think "
     "unexpected unk unknown verify video vision"
 )
 _PLURAL = re.compile(r"(?:keys|passwords|secrets|tokens)$")
@@ -67,7 +67,7 @@ _PROSE = _words(
 
 @lru_cache(maxsize=8192)
 def name_strength(name: str) -> Strength:
-    """How secret the value of `name` is: an environment variable, option, header or JSON key."""
+    """How secret the value of `name` is: an environment variable, option with its dashes, header or JSON key."""
     words = _snake(name)
     if _STRONG.search(words):
         return Strength.STRONG
@@ -76,11 +76,10 @@ def name_strength(name: str) -> Strength:
         return Strength.NONE
     if last != "token":
         return Strength.TOKEN if last[: -len("token")] in _TOKEN_OWNERS else Strength.NONE
-    if not before:
-        return Strength.WEAK
-    if before[-1] in _TOKEN_NOUNS:
+    if before and before[-1] in _TOKEN_NOUNS:
         return Strength.NONE
-    return Strength.TOKEN if before[-1] in _TOKEN_OWNERS or name.isupper() else Strength.WEAK
+    owned = bool(before) and (before[-1] in _TOKEN_OWNERS or name.isupper())
+    return Strength.TOKEN if owned or is_option(name) else Strength.WEAK
 
 
 def is_secret_name(name: str) -> bool:
@@ -92,6 +91,11 @@ def is_secret_name(name: str) -> bool:
 def is_plural_secret_name(name: str) -> bool:
     """Whether `name` is a list of secrets, as `api_keys` is; counts such as `max_tokens` are numbers and stay."""
     return bool(_PLURAL.search(_snake(name))) and is_secret_name(name[:-1])
+
+
+def is_option(argument: str) -> bool:
+    """Whether it begins as a long option does: `--api-key`, but not a rule of dashes."""
+    return argument.startswith("--") and argument[2:3].isalpha()
 
 
 def reference_name(name: str) -> str:

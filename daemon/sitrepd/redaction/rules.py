@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
 from sitrepd.redaction.names import (
     Strength,
+    is_option,
     is_placeholder,
     is_plural_secret_name,
     is_secret_value,
@@ -34,15 +36,19 @@ _KEYWORDS = (
 )  # fmt: skip
 _SCHEME_AHEAD = re.compile(SCHEME + r"\s")
 _NAME_TAIL = re.compile(r"[\w-]*")
-_SEPARATOR = re.compile(r"\\*[\"']?\s*(?::=|=>|==?|:)[ \t]*")
+_SEPARATOR = re.compile(r"\\*[\"']?\]?\s*(?::=|=>|==?|:)[ \t]*")
 _OPTION_SEPARATOR = re.compile(r"\\*[\"']?,?\s+(?!--[a-z])")
+_NAME_AND_VALUE = re.compile(r"\\*[\"']?,?\s*\\*[\"']?value\\*[\"']?:\s*")  # name: HF_TOKEN, value: …
+_IS = re.compile(r"\s+is:?\s+")
 _QUOTED = re.compile(
     r"""\\+"(?P<a>.*?)(?:\\+"|\Z)|\\+'(?P<b>.*?)(?:\\+'|\Z)|"(?P<c>(?:[^"\\\n]|\\.)*)|'(?P<d>(?:[^'\\\n]|\\.)*)""",
     re.DOTALL,
 )
 _BARE = re.compile(r"(?:[^\s,;&|<>()\[\]{}\"'\\]|\$\{[^}]*\}|,(?=[^\s\"'\]})]))+")
-_LIST = re.compile(r"[\[(]\s*\\*[\"']([^\])\n]+?)\\*[\"']?\s*(?:[\])]|$)", re.MULTILINE)
+_LIST = re.compile(r"[\[(]\s*\\*[\"']([^\])\n]{1,4000}?)\\*[\"']?\s*(?:[\])]|$)", re.MULTILINE)
 _PROSE_NAMES = re.compile(r"(?:api|access|auth|secret|private|bearer|security|license)[ ]$")
+
+_SENTENCE_SECRET = 6  # characters, one of them a digit: "the password is hunter2"
 
 ValueFinder = Callable[[str, int], "tuple[int, int, bool] | None"]
 
@@ -58,14 +64,14 @@ def find_secrets(text: str, value_at: ValueFinder | None = None) -> list[Span]:
     return _merge([*_named(text, lowered, value_at or text_value), *_shaped(text, lowered)])
 
 
-def text_value(text: str, position: int) -> tuple[int, int, bool] | None:
-    """Start and end of the value at `position` of a log line, a configuration file, JSON or a Python repr."""
-    if several := _LIST.match(text, position):
+def text_value(text: str, position: int, limit: int = sys.maxsize) -> tuple[int, int, bool] | None:
+    """Start and end, before `limit`, of the value at `position` of a log line, configuration file, JSON or repr."""
+    if several := _LIST.match(text, position, limit):
         return *several.span(1), True
-    if quoted := _QUOTED.match(text, position):
+    if quoted := _QUOTED.match(text, position, limit):
         start, end = quoted.span(quoted.lastgroup or 0)
         return start, end, True
-    bare = _BARE.match(text, position)
+    bare = _BARE.match(text, position, limit)
     if bare is None or text[bare.end() : bare.end() + 1] in ("(", "["):  # code: `token=get(`, `key=os.environ[`
         return None
     return bare.start(), bare.end(), False
@@ -75,9 +81,11 @@ def _shaped(text: str, lowered: str) -> Iterator[Span]:
     for trigger in filter(lowered.__contains__, _TRIGGERS):
         for name, pattern in _TRIGGERS[trigger]:
             group = "secret" if "secret" in pattern.groupindex else 0
+            done = 0
             for position in _occurrences(lowered, trigger):
-                match = pattern.match(text, position)
+                match = pattern.match(text, position) if position >= done else None
                 if match and not is_placeholder(match[group]):
+                    done = match.end()
                     yield Span(*match.span(group), name)
 
 
@@ -89,36 +97,42 @@ def _named(text: str, lowered: str, value_at: ValueFinder) -> Iterator[Span]:
             continue
         start, done = _name_bounds(text, hit)
         name = text[start:done]
-        if (name_strength(name.lstrip("-")) or is_plural_secret_name(name)) and (
-            span := _value_of(text, lowered, start, done, value_at)
-        ):
-            yield span
+        span = None
+        if name_strength(name) or is_plural_secret_name(name):
+            span = _value_of(text, lowered, start, done, value_at)
         elif name.lower() in ("key", "token") and (prose := _PROSE_NAMES.search(lowered, max(0, start - 9), start)):
             span = _value_of(text, lowered, prose.start(), done, value_at)
-            if span and looks_random(text[span.start : span.end]):
-                yield span
+            span = span if span and looks_random(text[span.start : span.end]) else None
+        if span:
+            done = span.end
+            yield span
 
 
 def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFinder) -> Span | None:
     name = text[start:end]
-    separator = _SEPARATOR.match(text, end)
-    if separator is None and name.startswith("--"):
-        separator = _OPTION_SEPARATOR.match(text, end)
+    separator = _separator(text, name, end)
     if separator is None or (value := value_at(text, separator.end())) is None:
         return None
     first, last, told = value
     secret = text[first:last]
-    if reference_name(secret) == reference_name(name) and secret.isupper():  # a usage line: `--api-key API_KEY`
+    if separator.re is _IS and not (len(secret) >= _SENTENCE_SECRET and re.search(r"\d", secret)):
+        return None
+    if secret.isupper() and reference_name(secret) == reference_name(name):  # a usage line: `--api-key API_KEY`
         return None
     if _is_scheme(lowered, name, first):
         return None
     if is_plural_secret_name(name):  # only a list of texts: `tokens: 12` counts
         strength = Strength.STRONG if text[separator.end()] in "[(" else Strength.NONE
     else:
-        strength = name_strength(name.lstrip("-")) or Strength.WEAK
+        strength = name_strength(name) or Strength.WEAK
     if is_secret_value(secret, strength, told=told):
         return Span(first, last, reference_name(name))
     return None
+
+
+def _separator(text: str, name: str, end: int) -> re.Match[str] | None:
+    option = _OPTION_SEPARATOR.match(text, end) if is_option(name) else None
+    return _SEPARATOR.match(text, end) or option or _NAME_AND_VALUE.match(text, end) or _IS.match(text, end)
 
 
 def _is_scheme(lowered: str, name: str, first: int) -> bool:

@@ -54,13 +54,17 @@ SHAPES = (
     _shape("JWT", "eyj", _START + r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
     _shape("SIGNATURE", "?sig=|&sig=|-signature=", r"[?&-](?:sig|signature)=(?P<secret>[\w%+/=-]{20,})", re.IGNORECASE),
     _shape("BEARER_TOKEN", "authorization", _HEADER + "bearer" + _HEADER_VALUE, re.IGNORECASE),
-    _shape("BEARER_TOKEN", "bearer", r"\bbearer\s+(?P<secret>(?=[\w.~+/-]*\d)[\w.~+/-]{8,}=*)", re.IGNORECASE),
+    _shape("BEARER_TOKEN", "bearer", r"\bbearer\s+(?P<secret>(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{8,}=*)", re.IGNORECASE),
     _shape("AUTHORIZATION", "authorization", _HEADER + SCHEME + _HEADER_VALUE, re.IGNORECASE),
     _shape("COOKIE", "cookie:", r"\bcookie:\s*(?P<secret>[^\s\"'=]+=[^\r\n\"']{8,})", re.IGNORECASE),
     _shape("URL_PASSWORD", "://", r"://[^\s/?#:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)@(?=[\w\[])"),
-    _shape("URL_TOKEN", "://", r"://(?P<secret>(?=[^\s@]*\d)[\w.~-]{20,})@(?=[\w\[])"),
+    _shape("URL_TOKEN", "://", r"://(?P<secret>(?=[\w.~-]{0,200}\d)[\w.~-]{20,})@(?=[\w\[])"),
+    _shape("SSHPASS", "sshpass ", r"sshpass\s+(?:-[ev]\s+)*-p\s*[\"']?(?P<secret>[^\s\"']+)"),
+    _shape("MYSQL_PWD", "mysql", r"mysql(?:dump|admin)?\b[^\n;|]{0,200}?\s-p[\"']?(?P<secret>[^\s\"']+)"),
     _shape("PASSWORD", "login ", r"\blogin\s+\S+\s+password\s+(?P<secret>\S+)"),  # .netrc
     _shape(
-        "PASSWORD", "curl ", r"\bcurl\b[^\n;|]*?\s(?:-u|--(?:proxy-)?user)[\s=]+[\"']?[^\s:\"']+:(?P<secret>[^\s\"']+)"
+        "PASSWORD",
+        "curl ",
+        r"\bcurl\b[^\n;|]{0,500}?\s(?:-u|--(?:proxy-)?user)[\s=]+[\"']?[^\s:\"']+:(?P<secret>[^\s\"']+)",
     ),
 )

@@ -31,7 +31,7 @@ def find_command_secrets(command: str) -> list[Span]:
     def value_at(text: str, position: int) -> tuple[int, int, bool] | None:
         inside = _around(quotations, position)
         if inside or not _SHELL_PLACE.search(text, max(0, position - 2), position):
-            value = text_value(text[: inside.end] if inside else text, position)
+            value = text_value(text, position, inside.end if inside else len(text))
             return value and (value[0], value[1], True)
         word = _WORD.match(text, position)
         if word is None or word[0].startswith("$("):
