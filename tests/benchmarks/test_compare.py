@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sitrepd.benchmarks.compare import Run, compare
+from sitrepd.benchmarks.labels import config_label
 from sitrepd.benchmarks.metrics import Metric, metric
 from sitrepd.benchmarks.parsers import read_results
 
@@ -52,6 +53,16 @@ def test_without_names_a_configuration_is_called_by_what_differs() -> None:
     sizes = [_run(1, "1", config={"tp_size": 8, "dtype": "auto"}), _run(2, "2", config={"tp_size": 4, "dtype": "auto"})]
     assert [row.label for row in compare(sizes).rows] == ["tp_size=8", "tp_size=4"]
     assert [row.label for row in compare([_run(7, "1")]).rows] == ["B7"]
+
+
+def test_a_tree_of_drafts_is_named_by_its_width_and_size() -> None:
+    tree = EAGLE | {"speculative_num_steps": 3, "speculative_eagle_topk": 4, "speculative_num_draft_tokens": 16}
+    assert config_label(tree) == "EAGLE3, 3 steps, topk 4, 16 draft tokens"
+    chain = tree | {"speculative_eagle_topk": 1, "speculative_num_draft_tokens": 4}
+    assert config_label(chain) == "EAGLE3, 3 steps"
+    assert config_label({"tp_size": 8, "chunks": [1, 2]}) == ""
+    runs = [_run(1, "1", config={"chunks": [1, 2]}), _run(2, "2", config={"chunks": [1, 3]})]
+    assert [row.label for row in compare(runs).rows] == ["chunks=[1, 2]", "chunks=[1, 3]"]
 
 
 def test_repeats_count_with_their_mean() -> None:

@@ -184,6 +184,14 @@ def test_a_redacted_command_runs_as_the_original_with_the_values_in_its_environm
     assert redact_text(redacted) == redacted
 
 
+def test_a_command_with_an_open_quotation() -> None:
+    command = f"serve --api-key 'a {KEY}"
+    redacted = redact_command(command)
+    assert redacted.startswith("serve --api-key ")
+    assert KEY not in redacted
+    assert KEY in secret_references(command, redacted)["API_KEY"]
+
+
 def _bash(command: str, env: dict[str, str]) -> str:
     done = subprocess.run(
         ["bash", "-c", command], env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, check=True
