@@ -6,6 +6,7 @@ from functools import partial
 
 from sitrepd.benchmarks import children as c
 from sitrepd.benchmarks import models as m
+from sitrepd.benchmarks.report import report
 from sitrepd.facts import Child, Noun
 from sitrepd.slices import Slice
 
@@ -43,4 +44,4 @@ TRIAL = Noun(
     "One launch of a sweep with its benchmarks.",
 )  # fmt: skip
 
-SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL))
+SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL), report=report)

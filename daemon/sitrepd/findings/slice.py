@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sitrepd.facts import Noun
 from sitrepd.findings import models as m
+from sitrepd.findings.report import report
 from sitrepd.findings.service import supersede
 from sitrepd.slices import Slice
 
@@ -13,4 +14,4 @@ FINDING = Noun(
     settled=supersede,
 )  # fmt: skip
 
-SLICE = Slice("findings", (FINDING,))
+SLICE = Slice("findings", (FINDING,), report=report)

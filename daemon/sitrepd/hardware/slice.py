@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.facts import Noun
 from sitrepd.hardware import models as m
+from sitrepd.hardware.report import report
 from sitrepd.slices import Slice
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
 
 HOST = Noun("host", "hosts", "H", m.Host, m.HostCreate, m.HostUpdate, m.HostPublic, "A machine with its GPUs.")
 
-SLICE = Slice("hardware", (HOST,))
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.hardware.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.hardware.service import Hardware
+
+    return (Hardware(runtime),)
+
+
+SLICE = Slice("hardware", (HOST,), routers=_routers, services=_services, report=report)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sitrepd.facts import Child, Noun
 from sitrepd.launches import models as m
 from sitrepd.launches.children import phase_rows, phases, sizes
+from sitrepd.launches.report import report
 from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
@@ -38,4 +39,4 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Launches(runtime),)
 
 
-SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services)
+SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services, report=report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
 from sitrepd.sessions import models as m
+from sitrepd.sessions.report import report
 from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
@@ -40,4 +41,4 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
-SLICE = Slice("sessions", (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT), routers=_routers)
+SLICE = Slice("sessions", (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT), routers=_routers, report=report)

@@ -1,0 +1,196 @@
+"""What benchmarks say in a checkpoint: the best configuration and the comparison."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from sitrepd import reporting as r
+from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, Run, compare
+from sitrepd.benchmarks.metrics import Metric
+from sitrepd.benchmarks.models import BenchmarkMetric
+from sitrepd.benchmarks.report_more import more_sections
+from sitrepd.sections import Report, Section
+
+_COLUMNS = (
+    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact", "at",
+    "provenance",
+)  # fmt: skip
+_ROWS = 200
+_DETAILS = 20
+_LIST = "sitrep bench list"
+
+
+def report(report: Report) -> list[Section]:
+    """Sections `best`, `benchmarks`, `profiles`, `training` and `references`."""
+    found = r.rows(report, "benchmark", _COLUMNS)[::-1]
+    metrics = r.children(
+        report, BenchmarkMetric, "benchmark_id", [row.id for row in found], ("name", "text", "value", "unit", "better")
+    )
+    wanted = report.session.best_metric or BEST_METRIC
+    comparison = compare([_run(row, metrics.get(row.id, ())) for row in found], wanted)
+    by_id = {f"B{row.id}": row for row in found}
+    return [
+        best_section(comparison, by_id, _commands(report, comparison)),
+        table_section(comparison, by_id, metrics),
+        *more_sections(report),
+    ]
+
+
+def _run(row: Any, metrics: Iterable[Any]) -> Run:
+    return Run(
+        id=f"B{row.id}",
+        metrics={m.name: Metric(m.name, Decimal(m.text), m.unit, m.better) for m in metrics},
+        name=row.name,
+        baseline=row.baseline,
+        comparable=row.comparable,
+        config=row.config or {},
+        workload=row.workload or {},
+        launch=r.public("L", row.launch_id),
+        note=row.note,
+    )
+
+
+def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any]]:
+    """Command and folder of the launches of the best rows, by their ids."""
+    launch = r.table_of(report, "launch")
+    commands = {}
+    for public_id in (public_id for row in comparison.best for public_id in row.launches):
+        found = report.db.get(launch, int(public_id[1:]))
+        if found is not None:
+            line = r.command_line(found.command, found.argv, found.env)
+            commands[public_id] = {"command": line, "cwd": found.cwd}
+    return commands
+
+
+# --- best --------------------------------------------------------------------------------------------------------
+
+
+def best_section(
+    comparison: Comparison, by_id: Mapping[str, Any], commands: Mapping[str, Mapping[str, Any]]
+) -> Section:
+    """The best rows, each followed by its command, or by the word that none was recorded."""
+    items: list[dict[str, Any]] = []
+    for place, row in enumerate(comparison.best):
+        items.append(_best_item(comparison, row, by_id) | {"order": 10 * place})
+        items.append(_command_item(row, commands) | {"order": 10 * place + 1})
+    if not comparison.best and comparison.rows:
+        why = " ".join(comparison.notes)
+        items.append({"kind": "none", "ids": [], "metric": comparison.metric, "why": why, "order": 0})
+    return Section(name="best", title="Best configuration", order=70, priority=4, pinned=True, items=items, more=_LIST)
+
+
+def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any]) -> dict[str, Any]:
+    against = comparison.baseline
+    item = {"kind": "best", "metric": comparison.metric} | _figures(row)
+    item["settings"] = [r.setting(name, value) for name, value in (by_id[row.ids[0]].config or {}).items()]
+    if against is not None and against is not row:
+        item["baseline_run"] = {"ids": list(against.ids), "label": against.label, "value": against.text}
+        item["baseline_run"] |= r.present(unit=against.unit)
+    return item
+
+
+def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    for public_id in row.launches:
+        found = commands.get(public_id)
+        if found is not None and found["command"] is not None:
+            return {"kind": "command", "ids": [public_id], "what": f"command of {public_id}", "launch": public_id, "of": list(row.ids), **found}
+    return {"kind": "no_command", "ids": [*row.ids, *row.launches], "of": list(row.ids), "launches": list(row.launches)}
+
+
+def _figures(row: Row) -> dict[str, Any]:
+    return {"ids": list(row.ids), "label": row.label, "value": row.text, "words": list(row.words)} | r.present(
+        unit=row.unit,
+        difference=row.difference,
+        launches=list(row.launches),
+        repeats=list(row.texts) if len(row.texts) > 1 else None,
+        why=row.why,
+        notes=list(row.notes),
+    )
+
+
+# --- the table ---------------------------------------------------------------------------------------------------
+
+
+def table_section(
+    comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]]
+) -> Section:
+    """One row a configuration, what all of them share told once, then the other figures and the runs without it."""
+    shown, earlier = _chosen(comparison)
+    runs = [by_id[row.ids[0]] for row in shown]
+    configs, workloads = [row.config or {} for row in runs], [row.workload or {} for row in runs]
+    common, work = _shared(configs), _shared(workloads)
+    items = [
+        _table_item(place, row, config, workload, common, work)
+        for place, (row, config, workload) in enumerate(zip(shown, configs, workloads, strict=True))
+    ]
+    items.sort(key=lambda item: item["priority"])
+    if common or work:
+        items.append({"kind": "shared", "ids": [], "settings": _told(common), "workload": _told(work), "order": 10_000})
+    items += [{"kind": "note", "ids": [], "text": note, "order": 10_001} for note in comparison.notes]
+    rowed = {public_id for row in comparison.rows for public_id in row.ids}
+    items += _details(comparison, by_id, metrics, rowed)
+    data = {"metric": comparison.metric} | r.present(unit=comparison.unit, earlier=earlier or None)
+    baseline = comparison.baseline
+    if baseline is not None:
+        data["baseline"] = list(baseline.ids)
+    return Section(
+        name="benchmarks", title="Benchmarks", order=80, priority=20, items=items, data=data, more=_LIST
+    )
+
+
+def _chosen(comparison: Comparison) -> tuple[list[Row], int]:
+    """Baseline and best, and the latest of the others; how many are not among them."""
+    rows = list(comparison.rows)
+    if len(rows) <= _ROWS:
+        return rows, 0
+    kept = {id(row) for row in rows[-_ROWS:]} | {id(row) for row in rows if row.best or row.baseline}
+    return [row for row in rows if id(row) in kept], sum(len(row.ids) for row in rows if id(row) not in kept)
+
+
+def _table_item(
+    place: int, row: Row, config: Mapping[str, Any], workload: Mapping[str, Any], common: Mapping[str, Any],
+    work: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20} | _figures(row)
+    return item | r.present(
+        settings=_told({name: value for name, value in config.items() if name not in common}),
+        workload=_told({name: value for name, value in workload.items() if name not in work}),
+    )
+
+
+def _shared(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What several configurations have in common; of a single one nothing is."""
+    if len(told) < 2:
+        return {}
+    seen = Counter((name, repr(value)) for one in told for name, value in one.items())
+    return {name: value for name, value in told[0].items() if seen[name, repr(value)] == len(told)}
+
+
+def _told(settings: Mapping[str, Any]) -> list[str]:
+    return [r.setting(name, value) for name, value in settings.items()]
+
+
+def _details(
+    comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]], rowed: set[str]
+) -> Iterable[dict[str, Any]]:
+    """The other figures of baseline, best and the latest runs, and the runs that the table cannot hold."""
+    first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
+    for place, (public_id, row) in enumerate(reversed(by_id.items())):
+        told = [r.measure(one) for one in metrics.get(row.id, ()) if one.name != comparison.metric or public_id not in rowed]
+        if public_id in rowed and (place >= _DETAILS and public_id not in first):
+            continue
+        if not told and public_id in rowed and not row.artifact and not row.tool:
+            continue
+        yield {
+            "kind": "run", "id": public_id, "ids": [public_id], "order": 20_000 + place, "in_table": public_id in rowed,
+            "priority": 58 if public_id in rowed else 22, "comparable": row.comparable, "metrics": told,
+        } | r.present(
+            name=row.name, tool=row.tool, launch=r.public("L", row.launch_id), artifact=row.artifact,
+            note=None if public_id in rowed else row.note,
+            settings=None if public_id in rowed else _told(row.config or {}),
+        )  # fmt: skip
+        if place > _ROWS:
+            return

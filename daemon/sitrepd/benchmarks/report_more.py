@@ -1,0 +1,79 @@
+"""What profiles, training runs and published results say in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sitrepd import reporting as r
+from sitrepd.benchmarks.models import ProfilePhaseRow, ReferenceMetric, TrainingMetric
+from sitrepd.sections import Report, Section
+
+_LATEST = 50
+_POINTS = 12
+
+
+def more_sections(report: Report) -> list[Section]:
+    return [_profiles(report), _trainings(report), _references(report)]
+
+
+def _profiles(report: Report) -> Section:
+    found = r.rows(report, "profile", ("id", "launch_id", "benchmark_id"), limit=_LATEST)
+    names = ("name", "calls", "total_ms", "mean_ms")
+    phases = r.children(report, ProfilePhaseRow, "profile_id", [row.id for row in found], names)
+    items = [profile_item(row, phases.get(row.id, ())) for row in found]
+    return _section(report, "profile", "profiles", "Profiles", 90, 65, items, "sitrep profile list")
+
+
+def profile_item(row: Any, phases: Sequence[Any]) -> dict[str, Any]:
+    of = r.public("L", row.launch_id) or r.public("B", row.benchmark_id)
+    told = [r.present(name=p.name, calls=p.calls, total_ms=p.total_ms, mean_ms=p.mean_ms) for p in phases]
+    return {"id": f"P{row.id}", "ids": [f"P{row.id}"], "phases": told} | r.present(of=of)
+
+
+def _trainings(report: Report) -> Section:
+    found = r.rows(report, "training", ("id", "name", "model", "model_id", "data", "note"), limit=_LATEST)
+    names = ("name", "text", "unit", "better", "point", "epoch", "step")
+    metrics = r.children(report, TrainingMetric, "training_id", [row.id for row in found], names)
+    models = r.names_of(report, "model", (row.model_id for row in found))
+    items = [training_item(row, metrics.get(row.id, ()), models) for row in found]
+    return _section(report, "training", "training", "Training", 100, 60, items, "sitrep training list")
+
+
+def training_item(row: Any, metrics: Sequence[Any], models: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """The last points; `earlier_points` counts those before them."""
+    points: dict[int, dict[str, Any]] = {}
+    for one in metrics:
+        point = points.setdefault(one.point, r.present(epoch=one.epoch, step=one.step) | {"metrics": []})
+        point["metrics"].append(r.measure(one))
+    told = list(points.values())
+    return {"id": f"T{row.id}", "ids": [f"T{row.id}"], "points": told[-_POINTS:]} | r.present(
+        name=row.name,
+        model=models.get(row.model_id) or row.model,
+        earlier_points=max(0, len(told) - _POINTS) or None,
+        data=row.data,
+        note=row.note,
+    )
+
+
+def _references(report: Report) -> Section:
+    found = r.rows(report, "reference", ("id", "name", "source", "note"), limit=_LATEST)
+    numbers = [row.id for row in found]
+    metrics = r.children(report, ReferenceMetric, "reference_id", numbers, ("name", "text", "unit", "better"))
+    items = [reference_item(row, metrics.get(row.id, ())) for row in reversed(found)]
+    return _section(report, "reference", "references", "References", 140, 50, items, "sitrep reference list")
+
+
+def reference_item(row: Any, metrics: Sequence[Any]) -> dict[str, Any]:
+    told = [r.measure(one) for one in metrics]
+    return {"id": f"R{row.id}", "ids": [f"R{row.id}"], "name": row.name} | r.present(
+        source=row.source, metrics=told, note=row.note
+    )
+
+
+def _section(
+    report: Report, word: str, name: str, title: str, order: int, priority: int, items: list[dict[str, Any]], more: str
+) -> Section:
+    earlier = r.count(report, word) - len(items) if len(items) == _LATEST else 0
+    data = r.present(earlier=earlier or None)
+    return Section(name=name, title=title, order=order, priority=priority, items=items, data=data, more=more)

@@ -1,0 +1,119 @@
+"""Asks every slice for its sections within one read transaction, and makes one section model of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session
+
+from sitrepd.checkpoints import changes
+from sitrepd.checkpoints.quote import clean
+from sitrepd.errors import UnknownId
+from sitrepd.sections import Report, Section
+from sitrepd.sessions.models import SessionRow
+from sitrepd.slices import Registry
+from sitrepd.storage import events, ids
+
+log = logging.getLogger(__name__)
+_OWN = frozenset({"changes"})
+
+
+@dataclass(frozen=True)
+class Collected:
+    """The section model at full size; `digest` is over the facts, without what passes by itself; `event` the last one seen."""
+
+    session: str
+    name: str
+    sections: list[Section]
+    digest: str
+    event: int
+
+
+def collect(
+    db: Session,
+    registry: Registry,
+    session_id: int,
+    now: datetime,
+    live: Mapping[str, Any] | None = None,
+    since: changes.Since | None = None,
+) -> Collected:
+    """All sections of a session that have something to say, in the order of the text."""
+    session = db.get(SessionRow, session_id)
+    if session is None:
+        raise UnknownId(f"There is no session S{session_id}.")
+    report = Report(db, registry, session_id, session, now, since.at if since else None, live or {})
+    found = [section for part in registry.slices for section in _ask(part.name, part.report, report)]
+    found += changes.sections(db, session_id, since)
+    merged = _merged(found)
+    for section in merged:
+        section.items = [clean(item) for item in section.items]
+        section.data = clean(section.data)
+    _tell_once(merged)
+    return Collected(
+        ids.public_id("S", session_id), session.name, merged, digest(merged), events.last_event_id(db)
+    )  # fmt: skip
+
+
+def _ask(name: str, say: Any, report: Report) -> Iterable[Section]:
+    """A slice that fails costs its own part, and says so."""
+    try:
+        return say(report)  # type: ignore[no-any-return]
+    except Exception as error:
+        log.exception("the report of %s failed", name)
+        text = f"The part {name} of this checkpoint could not be collected ({type(error).__name__}); see the daemon's log."
+        item = {"kind": "note", "ids": [], "text": text, "what": f"failure of {name}", "order": 90}
+        return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
+
+
+def _merged(found: Sequence[Section]) -> list[Section]:
+    """Several slices may add to one section; empty ones are left out."""
+    by_name: dict[str, Section] = {}
+    for section in found:
+        into = by_name.setdefault(section.name, section)
+        if into is not section:
+            into.items = [*into.items, *section.items]
+            into.data = into.data | section.data
+    return sorted((one for one in by_name.values() if one.items or one.data.get("earlier")), key=lambda one: one.order)
+
+
+def _tell_once(sections: Sequence[Section]) -> None:
+    """A command that stands in a weightier section is only pointed to in the others."""
+    told: dict[str, str] = {}
+    for section in sorted(sections, key=lambda one: (not one.pinned, one.priority)):
+        kept = []
+        for item in section.items:
+            launch = item.get("launch") if item.get("kind") == "command" else None
+            if launch is None or launch not in told:
+                kept.append(item)
+            if launch is not None:
+                told.setdefault(launch, section.title)
+        section.items = kept
+    for section in sections:
+        for item in section.items:
+            if item.get("kind") == "launch" and item["id"] in told and section.title != told[item["id"]]:
+                item["command_in"] = told[item["id"]]
+                item.pop("command", None)
+
+
+def digest(sections: Sequence[Section]) -> str:
+    """SHA-256 over what makes a new checkpoint: no `live` values, no volatile items, not what has changed since."""
+    told = [
+        {
+            "name": section.name,
+            "data": section.data,
+            "items": [
+                {name: value for name, value in item.items() if name != "live"}
+                for item in section.items
+                if not item.get("volatile")
+            ],
+        }
+        for section in sections
+        if section.name not in _OWN
+    ]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

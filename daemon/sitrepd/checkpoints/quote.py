@@ -1,0 +1,81 @@
+"""Told text as data: without control characters, and in fences that it cannot break out of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+# Colours and titles of terminals, control characters, and characters that turn or hide the text around them.
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+_BREAK = re.compile(r"\r\n?|[\x85\u2028\u2029]")
+_TICKS = re.compile(r"`+")
+
+
+def clean_text(text: str) -> str:
+    """The text with lines that end in one way and without what does not print; nothing else is changed."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub("", _BREAK.sub("\n", _ANSI.sub("", text)))
+
+
+def clean(value: Any) -> Any:
+    """The same, for all strings in a JSON value."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean(name): clean(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    return value
+
+
+def one_line(text: Any) -> str:
+    """The text on one line; only breaks become spaces."""
+    told = clean_text(str(text))
+    return told if "\n" not in told else re.sub(r"\s*\n\s*", " ", told.strip())
+
+
+def fence(text: Any, language: str = "text") -> str:
+    """A fenced block that is longer than any run of backticks in the text."""
+    told = clean_text(str(text))
+    ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(told)), default=0))
+    return f"{ticks}{language}\n{told}\n{ticks}"
+
+
+def told(text: Any, language: str = "text") -> str:
+    """Text word for word: after a space where it is one line, else in a block of its own."""
+    plain = clean_text(str(text))
+    return f"\n{fence(plain, language)}\n" if "\n" in plain else f" {plain}"
+
+
+def listed(values: Iterable[Any], between: str = ", ") -> str:
+    """What is there of the values, each on one line."""
+    return between.join(one_line(value) for value in values if value)
+
+
+def row(cells: Iterable[Any]) -> str:
+    """A table row; a list item where a cell holds what would break the table, since told text is never escaped."""
+    texts = [one_line(cell) if cell else "" for cell in cells]
+    if any("|" in text for text in texts):
+        return "- " + "; ".join(text for text in texts if text)
+    return f"| {' | '.join(texts)} |"
+
+
+def excerpt(text: Any, most: int = 600) -> str:
+    """The text, or its first and last lines where it is longer than `most` characters; a line is never cut."""
+    plain = clean_text(str(text))
+    if len(plain) <= most:
+        return plain
+    lines = plain.split("\n")
+    head: list[str] = []
+    tail: list[str] = []
+    room = most
+    while lines and room > 0:
+        line = lines.pop(0 if len(head) <= len(tail) else -1)
+        room -= len(line) + 1
+        if room < 0 and (head or tail):
+            break
+        (head if len(head) <= len(tail) else tail).append(line)
+    return "\n".join([*head, "[…]", *reversed(tail)])

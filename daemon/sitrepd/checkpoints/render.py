@@ -1,0 +1,162 @@
+"""A stored checkpoint in its formats: Markdown by template, JSON as it is, HTML and plain text from the Markdown."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from sitrepd.checkpoints import budget
+from sitrepd.checkpoints.budget import Kept, Part, fit, left_out
+from sitrepd.checkpoints.quote import one_line
+from sitrepd.checkpoints.templates import Templates
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+FORMATS: dict[str, str] = {
+    "md": "text/markdown",
+    "json": "application/json",
+    "html": "text/html",
+    "txt": "text/plain",
+}
+_NAME = 80
+_FENCE = re.compile(r"(`{3,})\w*")
+
+
+def render(rendered: Mapping[str, Any], form: str, most: int | None, templates: Templates) -> str:
+    """The section model as text; of a page (html) the budget counts the Markdown that it is made from."""
+    if form == "json":
+        return to_json(rendered, most)
+    text = to_markdown(rendered, most, templates)
+    if form == "html":
+        return to_html(text, title(rendered))
+    return to_text(text) if form == "txt" else text
+
+
+def title(rendered: Mapping[str, Any]) -> str:
+    return f"{rendered['id']} · {rendered['session']['id']} {one_line(rendered['session']['name'])}"
+
+
+def identity(rendered: Mapping[str, Any]) -> str:
+    """Who, what and when on one line: `Sitrep C15 · S1 … · 2026-12-01T03:20:47Z · trigger idle (L1 loading)`."""
+    name = short(rendered["session"]["name"])
+    cause = f" ({one_line(rendered['cause'])})" if rendered.get("cause") else ""
+    told = f"Sitrep {rendered['id']} · {rendered['session']['id']} {name} · {rendered['at']}"
+    return f"{told} · trigger {one_line(rendered['trigger'])}{cause}"
+
+
+def short(name: str) -> str:
+    """A name on one line; a long one ends at a word."""
+    told = one_line(name)
+    if len(told) <= _NAME:
+        return told
+    return f"{told[:_NAME].rsplit(' ', 1)[0]} …"
+
+
+def to_markdown(rendered: Mapping[str, Any], most: int | None, templates: Templates) -> str:
+    """Line 1 is the identity line; then the sections; then what is left out."""
+    parts = [templates.typeset(section) for section in rendered["sections"]]
+    return fit_markdown(f"{identity(rendered)} — name {rendered['id']} in your first answer.", parts, most)
+
+
+def fit_markdown(first: str, parts: Sequence[Part], most: int | None) -> str:
+    def compose(kept: Kept) -> str:
+        blocks = [_block(part, shown) for part, shown in zip(parts, kept, strict=True) if shown]
+        missing = left_out(parts, kept, most)
+        return "\n\n".join([first, *blocks, *([missing] if missing else [])]) + "\n"
+
+    return fit(parts, most, compose)
+
+
+def _block(part: Part, shown: set[int]) -> str:
+    pieces = sorted((part.pieces[number] for number in shown), key=lambda piece: piece.place)
+    return "\n".join([*([part.head] if part.head else []), *(piece.text for piece in pieces)])
+
+
+# --- JSON --------------------------------------------------------------------------------------------------------
+
+
+def to_json(rendered: Mapping[str, Any], most: int | None) -> str:
+    """The section model; where a budget leaves something out, `left_out` says what and how it is had."""
+    sections = rendered["sections"]
+    parts = [_json_part(section) for section in sections]
+
+    def compose(kept: Kept) -> str:
+        told = [
+            {**section, "items": [item for number, item in enumerate(section["items"]) if number in shown]}
+            for section, shown in zip(sections, kept, strict=True)
+            if shown or not section["items"]
+        ]
+        missing = left_out(parts, kept, most)
+        document = {**rendered, "sections": told, "left_out": missing.split("\n") if missing else []}
+        return json.dumps(document, ensure_ascii=False) + "\n"
+
+    return fit(parts, most, compose)
+
+
+def _json_part(section: Mapping[str, Any]) -> Part:
+    texts = (json.dumps(item, ensure_ascii=False) + "," for item in section["items"])
+    head = json.dumps({**section, "items": []}, ensure_ascii=False)
+    return budget.part(section, head, [budget.piece(section, number, text) for number, text in enumerate(texts)])
+
+
+# --- plain text and HTML -----------------------------------------------------------------------------------------
+
+
+def to_text(markdown: str) -> str:
+    """The same without the marks of headings, fences and tables; never longer, and told text stays as it is."""
+    lines: list[str] = []
+    fence = ""
+    for line in markdown.split("\n"):
+        mark = _FENCE.fullmatch(line)
+        if fence:
+            fence, line_out = ("", None) if line == fence else (fence, line)
+        elif mark:
+            fence, line_out = mark[1], None
+        else:
+            line_out = _plain(line)
+        if line_out is not None:
+            lines.append(line_out)
+    return "\n".join(lines)
+
+
+def _plain(line: str) -> str | None:
+    if line.startswith("## "):
+        return line[3:].upper() if line[3:].isascii() and "`" not in line else line[3:]
+    if line.startswith("| ") and line.endswith(" |"):
+        return None if not line.strip("|-: ") else line[2:-2]
+    return line
+
+
+def to_html(markdown: str, name: str) -> str:
+    """A page of its own: no scripts, nothing loaded, good to print, in light and dark."""
+    return _PAGE.format(title=html.escape(name), body=_markdown().render(markdown))
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    """Only what the templates use: no links, images, entities or HTML can come out of told text."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("zero", {"html": False}).enable(["heading", "list", "fence", "table", "backticks"])
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.15rem; margin: 1.6em 0 .4em; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }}
+ul {{ padding-left: 1.2rem; }}
+pre {{ white-space: pre-wrap; padding: .6rem .8rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: 4px; }}
+code, pre {{ font-family: ui-monospace, monospace; font-size: .9em; }}
+table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
+th, td {{ text-align: left; vertical-align: top; padding: .2rem .6rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); }}
+@media print {{ body {{ max-width: none; margin: 0; font-size: 10pt; }} h2 {{ break-after: avoid; }} tr, pre {{ break-inside: avoid; }} }}
+</style></head><body>
+{body}</body></html>
+"""

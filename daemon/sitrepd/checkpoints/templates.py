@@ -1,0 +1,136 @@
+"""Sections as text: one Jinja template each, sandboxed; the user's own come first, and a broken one costs only itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from jinja2 import ChoiceLoader, FileSystemLoader, Template, TemplateError, TemplateNotFound, TemplateSyntaxError, Undefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from sitrepd.checkpoints import budget, quote, words
+from sitrepd.checkpoints.budget import Part, Piece
+from sitrepd.paths import resource_dir
+
+_SUFFIX = ".md.j2"
+_BARE = "section.md.j2"
+
+
+class _Missing(Undefined):
+    """A name that is not there may be asked for, but not printed: a slip in a template is told, not passed over."""
+
+    def __str__(self) -> str:
+        return str(self._fail_with_undefined_error())
+
+
+@dataclass(frozen=True)
+class Failure(Exception):
+    """A template that does not work: its file name, the line, and why."""
+
+    template: str
+    line: int | None
+    why: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line} of {self.template}" if self.line else self.template
+        return f"The template failed in {where}: {self.why}"
+
+
+class Templates:
+    """`typeset` turns sections into text; made once, it notices when a template file changes."""
+
+    def __init__(self, user_dir: Path | None = None) -> None:
+        shipped = resource_dir("templates") / "checkpoint"
+        folders = [user_dir / "checkpoint"] if user_dir is not None else []
+        self._shipped = _environment([shipped])
+        self._all = _environment([*folders, shipped]) if folders else self._shipped
+
+    def typeset(self, section: Mapping[str, Any]) -> Part:
+        """A section (as stored: plain JSON) as text, item by item."""
+        try:
+            return _set(self._all, section)
+        except Failure as failure:
+            if self._all is self._shipped:
+                raise
+            return _with_notice(_set(self._shipped, section), section, failure)
+
+
+def _environment(folders: list[Path]) -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        loader=ChoiceLoader([FileSystemLoader(folder) for folder in folders]),
+        autoescape=False,  # Markdown: told text is printed as told, and is fenced where it has several lines
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=_Missing,
+    )
+    environment.filters |= {
+        name: getattr(module, name)
+        for module, names in (
+            (quote, ("told", "one_line", "listed", "fence", "row", "excerpt")),
+            (words, ("size", "amount", "duration", "time_left", "progress", "metric", "value", "ref")),
+        )
+        for name in names
+    }
+    return environment
+
+
+def _set(environment: ImmutableSandboxedEnvironment, section: Mapping[str, Any]) -> Part:
+    template = _load(environment, section["name"])
+    module = _guard(template, lambda: template.make_module({"section": SimpleNamespace(**section)}))
+    head, item = getattr(module, "head", None), getattr(module, "item", None)
+    if item is None:
+        return budget.part(section, "", _whole(section, _guard(template, lambda: str(module))))
+    title = _guard(template, head) if head is not None else f"## {quote.one_line(section['title'])}"
+    texts = [_guard(template, functools.partial(item, one)).strip("\n") for one in section["items"]]
+    pieces = [budget.piece(section, number, text) for number, text in enumerate(texts) if text.strip()]
+    return budget.part(section, title.strip("\n"), pieces)
+
+
+def _load(environment: ImmutableSandboxedEnvironment, name: str) -> Template:
+    try:
+        return environment.get_template(name + _SUFFIX)
+    except TemplateNotFound as error:
+        if error.name != name + _SUFFIX:
+            raise Failure(name + _SUFFIX, None, f"there is no template {error.name}") from error
+        return environment.get_template(_BARE)
+    except TemplateSyntaxError as error:
+        raise Failure(Path(error.filename or error.name or name).name, error.lineno, str(error.message)) from error
+    except (TemplateError, OSError, UnicodeError) as error:
+        raise Failure(name + _SUFFIX, None, str(error)) from error
+
+
+def _guard(template: Template, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except TemplateSyntaxError as error:
+        raise Failure(Path(error.filename or error.name or "").name, error.lineno, str(error.message)) from error
+    except Exception as error:
+        raise Failure(template.name or "", _line(template, error), _why(error)) from error
+
+
+def _line(template: Template, error: Exception) -> int | None:
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if frame.f_code.co_filename == template.filename:
+            return template.get_corresponding_lineno(line)
+    return None
+
+
+def _why(error: Exception) -> str:
+    return quote.one_line(f"{type(error).__name__}: {error}")[:300]
+
+
+def _whole(section: Mapping[str, Any], text: str) -> list[Piece]:
+    """A template without a macro `item` is kept or left out as a whole."""
+    return [Piece(text.strip("\n"), section["title"], budget.rank(section, 0, {}), 0)] if text.strip() else []
+
+
+def _with_notice(part: Part, section: Mapping[str, Any], failure: Failure) -> Part:
+    text = f"- {failure} The template that comes with Sitrep is used."
+    notice = Piece(text, "template failure", budget.rank(section, -1, {}), -1)
+    return dataclasses.replace(part, pieces=(notice, *part.pieces))

@@ -1,0 +1,69 @@
+"""What findings say in a checkpoint: causes and constraints, decisions and rejected options, open points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sitrepd import reporting as r
+from sitrepd.sections import Report, Section
+
+_COLUMNS = (
+    "id", "kind", "title", "detail", "reason", "evidence", "status", "supersedes_id", "at", "provenance", "imported_from",
+)  # fmt: skip
+# Section, title, place, priority, pinned, and the kinds that stand in it.
+_SECTIONS = (
+    ("root_causes", "Root causes and constraints", 40, 5, True, ("root_cause", "constraint")),
+    ("decisions", "Decisions and rejected options", 50, 6, True, ("rejected", "decision")),
+    ("open_points", "Hypotheses and observations", 60, 25, False, ("hypothesis", "observation")),
+)
+_LABELS = {"root_cause": "root cause", "rejected": "rejected option"}
+_OVER = ("refuted", "superseded")
+_LIST = "sitrep finding list"
+
+
+def report(report: Report) -> list[Section]:
+    """Sections `root_causes`, `decisions` and `open_points`."""
+    return sections(r.rows(report, "finding", _COLUMNS))
+
+
+def sections(found: Sequence[Any]) -> list[Section]:
+    """From rows, newest first."""
+    replaced = {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
+    return [
+        Section(
+            name=name, title=title, order=order, priority=priority, pinned=pinned, more=_LIST,
+            items=[_item(row, replaced.get(row.id)) for row in sorted(found, key=_rank) if row.kind in kinds],
+        )
+        for name, title, order, priority, pinned, kinds in _SECTIONS
+    ]  # fmt: skip
+
+
+def _rank(row: Any) -> tuple[int, int]:
+    """What holds comes before what is open, and that before what is over; older before newer."""
+    return ({"confirmed": 0, "open": 1, "refuted": 2}.get(row.status, 3), row.id)
+
+
+def _item(row: Any, replaced_by: str | None) -> dict[str, Any]:
+    status = "superseded" if replaced_by else row.status
+    item = {"id": f"F{row.id}", "ids": [f"F{row.id}"], "kind": row.kind, "label": _LABELS.get(row.kind, row.kind)}
+    item |= {"title": row.title, "status": status}
+    item |= r.present(
+        detail=row.detail,
+        reason=row.reason,
+        evidence=row.evidence,
+        supersedes=r.public("F", row.supersedes_id),
+        superseded_by=replaced_by,
+        at=r.when(row.at),
+        provenance=row.provenance,
+    )
+    return item | _weight(row.kind, status)
+
+
+def _weight(kind: str, status: str) -> dict[str, Any]:
+    """What is over gives way before what holds; why it is over stays longer than what has replaced it."""
+    if status in _OVER:
+        return {"pinned": False, "priority": 26 if status == "refuted" else 75}
+    if kind == "root_cause" and status == "open":
+        return {"pinned": False, "priority": 10}
+    return {"priority": 7} if kind == "decision" else {}

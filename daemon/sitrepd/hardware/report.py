@@ -1,0 +1,85 @@
+"""What hosts say in a checkpoint: what they consist of, and the latest reading of each GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlmodel import col, select
+
+from sitrepd import reporting as r
+from sitrepd.hardware.models import GpuSample, Host
+from sitrepd.sections import Report, Section
+
+_COLUMNS = (
+    "id", "name", "os", "cpu", "cpu_count", "memory_bytes", "gpus", "interconnect", "disks", "numa", "note", "at",
+    "provenance",
+)  # fmt: skip
+_NAMED_BY = (("launch", "host_id"), ("artifact", "host_id"), ("stack", "host_id"))
+
+
+def report(report: Report) -> list[Section]:
+    """Section `hardware`: the session's own hosts, and those that its facts name."""
+    numbers = {number for word, field in _NAMED_BY for number in r.linked(report, word, field)}
+    mine = (col(Host.session_id) == report.session_id) | col(Host.id).in_(numbers)
+    found = sorted(r.rows(report, "host", _COLUMNS, mine, everywhere=True), key=lambda row: row.id)
+    items = [host_item(row) for row in found]
+    items += [reading for row in found for reading in _readings(report, row)]
+    return [Section(name="hardware", title="Hardware", order=120, priority=45, items=items, more="sitrep host list")]
+
+
+def host_item(row: Any) -> dict[str, Any]:
+    return {"kind": "host", "id": f"H{row.id}", "ids": [f"H{row.id}"], "name": row.name} | r.present(
+        os=row.os,
+        cpu=row.cpu,
+        cpu_count=row.cpu_count,
+        memory_bytes=row.memory_bytes,
+        gpus=row.gpus,
+        gpu_groups=gpu_groups(row.gpus or []),
+        interconnect=row.interconnect,
+        disks=row.disks,
+        note=row.note,
+    )
+
+
+def gpu_groups(gpus: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """GPUs of one kind told once: how many, and their indices."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for gpu in gpus:
+        key = (gpu.get("name"), gpu.get("memory_bytes"), gpu.get("pcie"), gpu.get("architecture"))
+        groups.setdefault(key, []).append(gpu.get("index", 0))
+    return [
+        {"count": len(indices), "indices": ranges(indices)}
+        | r.present(name=name, memory_bytes=memory, pcie=pcie, architecture=architecture)
+        for (name, memory, pcie, architecture), indices in groups.items()
+    ]
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3, 6` for 0, 1, 2, 3, 6."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def _readings(report: Report, host: Any) -> Iterable[dict[str, Any]]:
+    """One seek in the key of the samples for each GPU, however many samples there are."""
+    for gpu in host.gpus or []:
+        index = gpu.get("index", 0)
+        query = select(GpuSample).where(GpuSample.host_id == host.id, GpuSample.gpu == index)
+        sample = report.db.exec(query.order_by(col(GpuSample.at).desc()).limit(1)).first()
+        if sample is not None:
+            yield reading_item(f"H{host.id}", sample)
+
+
+def reading_item(host: str, sample: Any) -> dict[str, Any]:
+    """The moment's figures make no new checkpoint."""
+    names = ("utilization", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_mhz", "throttle")
+    return {
+        "kind": "reading", "ids": [host], "host": host, "gpu": sample.gpu, "volatile": True, "priority": 48,
+        "live": r.present(at=r.when(sample.at), **{name: getattr(sample, name) for name in names}),
+    }  # fmt: skip

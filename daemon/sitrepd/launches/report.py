@@ -1,0 +1,187 @@
+"""What launches say in a checkpoint: what is going on now, and the history of starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlmodel import col
+
+from sitrepd import reporting as r
+from sitrepd.launches.models import ALIVE, Launch, LaunchPhase, LaunchSize
+from sitrepd.sections import Report, Section
+
+_COLUMNS = (
+    "id", "name", "engine", "command", "argv", "env", "cwd", "host_id", "log_path", "port", "model", "model_id",
+    "draft_model", "draft_model_id", "state", "started_at", "ready_at", "ended_at", "exit_code", "exit_signal",
+    "failure", "suspect", "watched", "warnings", "at", "provenance", "imported_from",
+)  # fmt: skip
+_HISTORY = 50
+_FAILURES = 3
+_LOOK_BACK = 10
+_LIST = "sitrep launch list"
+
+
+def report(report: Report) -> list[Section]:
+    """Sections `now` and `launches`."""
+    launch = r.table_of(report, "launch")
+    found = r.rows(report, "launch", _COLUMNS, limit=_HISTORY)
+    alive = r.rows(report, "launch", _COLUMNS, col(launch.state).in_(ALIVE), col(launch.ended_at).is_(None))
+    known = {row.id: row for row in (*alive, *found)}
+    told = _Told(report, list(known.values()))
+    current = [row for row in known.values() if is_current(row)]
+    items = [item for row in current for item in _now_items(told, row)]
+    failures = [told.failure(row) for row in _failed(found)]
+    if known and not current:
+        items = [{"kind": "none", "ids": [], "what": "no launch", "order": 0}]
+    now = [*items, *failures, *_elsewhere(report)]
+    history = [told.past(row) for row in sorted(known.values(), key=lambda row: -row.id) if row not in current]
+    earlier = r.count(report, "launch") - len(known)
+    return [
+        Section(name="now", title="Now", order=10, priority=1, pinned=True, items=now, data=_any_watched(current)),
+        Section(
+            name="launches", title="Launches before", order=160, priority=70, items=history,
+            data=r.present(earlier=earlier or None), more=_LIST,
+        ),
+    ]  # fmt: skip
+
+
+def is_current(row: Any) -> bool:
+    """Whether a launch is, or was told to be, alive."""
+    return row.state in ALIVE and row.ended_at is None
+
+
+def _any_watched(current: Sequence[Any]) -> dict[str, Any]:
+    return {"watched": any(row.watched for row in current)}
+
+
+def _failed(newest_first: Sequence[Any]) -> list[Any]:
+    """The latest starts that failed, as long as no later one has become ready."""
+    failed = []
+    for row in newest_first[:_LOOK_BACK]:
+        if row.ready_at is not None or row.state == "ready":
+            break
+        if row.state in ("failed", "lost"):
+            failed.append(row)
+    return failed[:_FAILURES]
+
+
+def _now_items(told: _Told, row: Any) -> Iterable[dict[str, Any]]:
+    yield told.current(row)
+    command = told.command(row)
+    if command["command"] is not None:
+        yield command
+
+
+def _elsewhere(report: Report) -> list[dict[str, Any]]:
+    """Living launches of other sessions take GPUs too; they are no facts of this one."""
+    launch = Launch
+    others = r.rows(
+        report, "launch", ("id", "name", "state", "session_id"),
+        col(launch.watched).is_(True), col(launch.state).in_(ALIVE), everywhere=True,
+    )  # fmt: skip
+    return [
+        {"kind": "elsewhere", "ids": [f"L{row.id}"], "volatile": True, "pinned": False, "priority": 28, "order": 60}
+        | r.present(id=f"L{row.id}", name=row.name, state=row.state, session=r.public("S", row.session_id))
+        for row in others
+        if row.session_id != report.session_id
+    ]
+
+
+class _Told:
+    """Launch rows as items, with the names of what they refer to read once for all of them."""
+
+    def __init__(self, report: Report, found: Sequence[Any]) -> None:
+        self._live: Mapping[int, Any] = report.live.get("launches") or {}
+        self._hosts = r.names_of(report, "host", (row.host_id for row in found))
+        models = [number for row in found for number in (row.model_id, row.draft_model_id)]
+        self._models = r.names_of(report, "model", models)
+        numbers = [row.id for row in found]
+        names = ("name", "started_at", "ended_at", "elapsed_s", "progress", "done", "total", "unit")
+        self._phases = r.children(report, LaunchPhase, "launch_id", numbers, names)
+        self._sizes = r.children(report, LaunchSize, "launch_id", numbers, ("name", "role", "rank", "value", "unit"))
+
+    def _shared(self, row: Any) -> dict[str, Any]:
+        return {"id": f"L{row.id}", "ids": [f"L{row.id}"], "state": row.state, "watched": row.watched} | r.present(
+            name=row.name,
+            engine=row.engine,
+            host=self._hosts.get(row.host_id),
+            model=self._models.get(row.model_id) or row.model,
+            draft_model=self._models.get(row.draft_model_id) or row.draft_model,
+            port=row.port,
+            log_path=row.log_path,
+            told_by=row.provenance,
+            imported_from=row.imported_from,
+            at=r.when(row.at),
+            started_at=r.when(row.started_at),
+            ready_at=r.when(row.ready_at),
+        )
+
+    def current(self, row: Any) -> dict[str, Any]:
+        """A launch that lives, or was told to."""
+        phases = self._phases.get(row.id, [])
+        item = {"kind": "launch", "order": 0 if row.watched else 10} | self._shared(row)
+        item |= r.present(suspect=row.suspect, warnings=row.warnings)
+        if row.watched:
+            item |= r.present(live=_progress(self._live.get(row.id), phases), phases=_phase_times(phases))
+        elif phases:
+            item["phases"] = _phase_times(phases)
+        return item
+
+    def command(self, row: Any) -> dict[str, Any]:
+        line = r.command_line(row.command, row.argv, row.env)
+        return {"kind": "command", "ids": [f"L{row.id}"], "what": f"command of L{row.id}", "launch": f"L{row.id}", "command": line} | {
+            "priority": 8, "order": 1 if row.watched else 11, "cwd": row.cwd,
+        }  # fmt: skip
+
+    def failure(self, row: Any) -> dict[str, Any]:
+        return {"kind": "failure", "order": 20} | self._shared(row) | _end(row)
+
+    def past(self, row: Any) -> dict[str, Any]:
+        """A start that is over, with its command."""
+        item = {"kind": "launch"} | self._shared(row) | _end(row)
+        item["command"] = r.command_line(row.command, row.argv, row.env)
+        sizes = [_size(size) for size in self._sizes.get(row.id, []) if size.rank in ("", "0", "TP0")]
+        return item | r.present(cwd=row.cwd, phases=_phase_times(self._phases.get(row.id, [])), sizes=sizes)
+
+
+def _end(row: Any) -> dict[str, Any]:
+    return r.present(
+        ended_at=r.when(row.ended_at), exit_code=row.exit_code, exit_signal=row.exit_signal, failure=row.failure
+    )
+
+
+def _size(row: Any) -> dict[str, Any]:
+    return r.present(name=row.name, role=row.role or None, value=row.value, unit=row.unit)
+
+
+def _phase_times(phases: Sequence[Any]) -> list[dict[str, Any]]:
+    """Which phases there were: when they began, and how long those took that are over."""
+    return [
+        r.present(name=row.name, started_at=r.when(row.started_at), ended_at=r.when(row.ended_at), took_s=_took_s(row))
+        for row in phases
+    ]
+
+
+def _took_s(row: Any) -> float | None:
+    if row.elapsed_s is not None:
+        return round(float(row.elapsed_s), 1)
+    if row.started_at is None or row.ended_at is None:
+        return None
+    return round(float((row.ended_at - row.started_at).total_seconds()), 1)
+
+
+def _progress(live: Any, phases: Sequence[Any]) -> dict[str, Any]:
+    """How far it is: from what is known at this moment, else from the rows."""
+    opened = [row for row in phases if row.started_at is not None and row.ended_at is None]
+    row = opened[-1] if opened else None
+    source = live if live is not None else row
+    told = r.present(
+        phase=getattr(live, "title", None) or getattr(live, "phase", None) or (row.name if row else None),
+        progress=getattr(source, "progress", None),
+        done=getattr(source, "done", None),
+        total=getattr(source, "total", None),
+        unit=getattr(source, "unit", None),
+    )
+    names = ("remaining_s", "remaining_low_s", "remaining_high_s", "remaining_of", "elapsed_s", "pid", "log_problem")
+    return told | r.present(**{name: getattr(live, name, None) for name in names})

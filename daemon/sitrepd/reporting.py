@@ -1,0 +1,145 @@
+"""What the reports of the slices share: quick reads of rows, and how a fact is put into a section."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import col, func, select
+
+from sitrepd.clock import iso
+from sitrepd.sections import Report
+from sitrepd.storage import ids
+
+_REFERENCE = re.compile(r"\$\{\w+\}")
+_JOINT = re.compile(r"\\\r?\n([ \t]*)")
+
+
+def table_of(report: Report, word: str) -> Any:
+    return report.registry.by_word[word].table
+
+
+def rows(
+    report: Report, word: str, names: Sequence[str], *conditions: Any, limit: int | None = None, everywhere: bool = False
+) -> list[Any]:
+    """The named columns of the session's facts of one kind, newest first; no objects are built for them."""
+    table = table_of(report, word)
+    chosen = list(conditions) if everywhere else [col(table.session_id) == report.session_id, *conditions]
+    query: Any = select(*(getattr(table, name) for name in names)).where(*chosen).order_by(col(table.id).desc())
+    return list(report.db.exec(query.limit(limit) if limit is not None else query).all())
+
+
+def count(report: Report, word: str, *conditions: Any) -> int:
+    table = table_of(report, word)
+    query = select(func.count()).select_from(table).where(col(table.session_id) == report.session_id, *conditions)
+    return report.db.exec(query).one()
+
+
+def children(report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str]) -> dict[int, list[Any]]:
+    """The named columns of rows that belong to the numbered facts, by fact, in the order in which they were stored."""
+    found: dict[int, list[Any]] = {}
+    if not numbers:
+        return found
+    key = getattr(table, owner)
+    few = len(numbers) <= 500
+    chosen = col(key).in_(numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
+    wanted = set(numbers)
+    query: Any = select(key, *(getattr(table, name) for name in names)).where(chosen).order_by(col(table.id))
+    for row in report.db.exec(query).all():
+        if row[0] in wanted:
+            found.setdefault(row[0], []).append(row)
+    return found
+
+
+def linked(report: Report, word: str, field: str) -> set[int]:
+    """The numbers that a field such as `host_id` of the session's facts of one kind refers to."""
+    table = table_of(report, word)
+    column = getattr(table, field)
+    query = select(column).where(col(table.session_id) == report.session_id, col(column).is_not(None)).distinct()
+    return set(report.db.exec(query).all())
+
+
+def names_of(report: Report, word: str, numbers: Iterable[int | None]) -> dict[int, dict[str, Any]]:
+    """`{"id", "name"}` of the numbered facts."""
+    wanted = {number for number in numbers if number is not None}
+    if not wanted:
+        return {}
+    prefix = report.registry.by_word[word].prefix
+    found = rows(report, word, ("id", "name"), col(table_of(report, word).id).in_(wanted), everywhere=True)
+    return {number: {"id": ids.public_id(prefix, number), "name": name} for number, name in found}
+
+
+def public(prefix: str, number: int | None) -> str | None:
+    return ids.public_id(prefix, number) if number is not None else None
+
+
+def when(moment: datetime | None) -> str | None:
+    """To the second, since a checkpoint is read by people."""
+    return iso(moment.replace(microsecond=0)) if moment is not None else None
+
+
+def present(**told: Any) -> dict[str, Any]:
+    """What was told, without what was not."""
+    return {name: value for name, value in told.items() if value is not None and value != [] and value != {}}
+
+
+def measure(row: Any) -> dict[str, Any]:
+    """A metric row (name, text, unit, better) with the decimals that it was told with."""
+    return present(name=row.name, value=row.text, unit=row.unit, better=row.better)
+
+
+def setting(name: str, value: Any) -> str:
+    """`name=value` of a configuration, on one line."""
+    return f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+
+
+# --- commands ----------------------------------------------------------------------------------------------------
+
+
+def command_line(command: str | None, argv: Sequence[str] | None, env: Mapping[str, str] | None) -> str | None:
+    """What starts it, to paste into a shell; None where it was not recorded. A told command stays as told."""
+    if command:
+        return joined(command)
+    if not argv:
+        return None
+    return " ".join([*(f"{name}={_word(value)}" for name, value in (env or {}).items()), *map(_word, argv)])
+
+
+def joined(command: str) -> str:
+    """The command with the lines that end in a backslash joined, which a shell reads as the same."""
+    if "\n" not in command:
+        return command
+    parts: list[str] = []
+    quote, place = "", 0
+    while place < len(command):
+        char = command[place]
+        joint = _JOINT.match(command, place) if quote != "'" else None
+        if joint is not None:
+            parts.append(_glue(parts, joint[1]) if not quote else joint[1])
+            place = joint.end()
+            continue
+        if char == "\\" and quote != "'":
+            parts.append(command[place : place + 2])
+            place += 2
+            continue
+        if char in "'\"" and quote in ("", char):
+            quote = "" if quote else char
+        parts.append(char)
+        place += 1
+    return "".join(parts)
+
+
+def _glue(parts: list[str], indent: str) -> str:
+    return " " if indent and parts and not parts[-1].isspace() else ""
+
+
+def _word(text: str) -> str:
+    """A shell word; a reference `${NAME}` is left for the shell to resolve."""
+    if not _REFERENCE.search(text):
+        return shlex.quote(text)
+    kept = re.sub(r'(["\\`])', r"\\\1", re.sub(r"\$(?!\{\w+\})", r"\\$", text))
+    return f'"{kept}"'
