@@ -73,8 +73,16 @@ def get_hint(
     x_sitrep_conversation: Annotated[str | None, Header(description="The client's own conversation id.")] = None,
     x_sitrep_cwd: Annotated[str | None, Header(description="The caller's working directory.")] = None,
 ) -> current.Hint:
-    told = session if session not in (None, "current") else x_sitrep_session
-    return current.Hint(told, x_sitrep_conversation, x_sitrep_cwd)
+    told = session if session not in (None, "current") else _utf8(x_sitrep_session)
+    return current.Hint(told, _utf8(x_sitrep_conversation), _utf8(x_sitrep_cwd))
+
+
+def _utf8(header: str | None) -> str | None:
+    """A header's bytes are read as Latin-1, but names and folders are sent in UTF-8."""
+    try:
+        return header.encode("latin-1").decode() if header else header
+    except UnicodeError:
+        return header
 
 
 HintDep = Annotated[current.Hint, Depends(get_hint)]

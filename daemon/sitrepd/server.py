@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import stat
 import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -73,6 +75,8 @@ class Server(uvicorn.Server):
         sys.stderr.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Before the store's lock is given up: the next daemon puts its own socket there.
+        withdraw(self._settings)
         self._app.state.runtime.store.bell.close()
         await super().shutdown(sockets)
 
@@ -99,15 +103,28 @@ def serve(settings: Settings) -> int:
         ssl_certfile=settings.tls_certfile,
         ssl_keyfile=settings.tls_keyfile,
     )
+    server = Server(config, settings, unix, app)
+    # uvicorn raises the signal anew when it has shut down; by itself it would end the process there.
+    signal.signal(signal.SIGTERM, _end)
     try:
-        Server(config, settings, unix, app).run(sockets=[tcp])
+        server.run(sockets=[tcp])
     except KeyboardInterrupt:
         pass
     finally:
-        for path in (settings.socket_path, settings.data_dir / "daemon.json"):
-            with suppress(OSError):
-                path.unlink()
-    return 0
+        if not server.started:
+            withdraw(settings)
+    return 0 if server.started else 1
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def withdraw(settings: Settings) -> None:
+    """Remove what says that a daemon serves this store."""
+    for path in (settings.socket_path, settings.data_dir / "daemon.json"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _printable(host: str) -> str:

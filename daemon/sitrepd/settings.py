@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     log_poll_s: float = Field(0.25, gt=0, description="Seconds between two looks at a growing log.")
     sample_s: float = Field(1.0, gt=0, description="Seconds between GPU samples while a launch is alive.")
     sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
+    gpu_processes_s: float = Field(10.0, gt=0, description="Seconds between two lists of the processes on the GPUs.")
     samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")

@@ -70,8 +70,11 @@ def list_events(
     db: ReadDep,
     after: Annotated[int, Query(ge=0, description="The last id that was seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+    tail: Annotated[int | None, Query(ge=0, le=1000, description="Only so many of the latest.")] = None,
 ) -> list[EventOut]:
     """Changes in the order in which they were committed."""
+    if tail is not None:
+        after = max(after, events.last_event_id(db) - tail)
     return [
         EventOut(
             id=event.id or 0,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlmodel import Session, col, select
 
@@ -85,6 +85,18 @@ async def reopen(fact_id: FactId, runtime: RuntimeDep) -> Any:
     return await runtime.store.write_async(job)
 
 
+@router.get("/folders", name="list_folders")
+def list_all_folders(
+    db: ReadDep,
+    path: Annotated[str | None, Query(description="Only the tie of this folder, that is, of its repository.")] = None,
+) -> list[FolderOut]:
+    """Folders that are tied to a session."""
+    query = select(Folder).order_by(col(Folder.id))
+    if path is not None:
+        query = query.where(Folder.path == current.project_of(path)[0])
+    return [FolderOut(path=row.path, session=f"S{row.session_id}", file=row.file) for row in db.exec(query).all()]
+
+
 @router.get("/sessions/{fact_session}/folders", name="list_session_folders")
 def list_folders(fact_session: SessionId, db: ReadDep, hint: HintDep) -> list[FolderOut]:
     """The folders that are tied to a session."""
@@ -101,9 +113,11 @@ async def tie(fact_session: SessionId, body: FolderIn, runtime: RuntimeDep, hint
         number = session_id(db, fact_session, hint)
         path = current.project_of(body.path)[0]
         row = db.exec(select(Folder).where(Folder.path == path)).first()
-        if row is not None and row.session_id != number and not body.move:
+        other = db.get(SessionRow, row.session_id) if row is not None and row.session_id != number else None
+        if other is not None and other.ended_at is None and not body.move:
             raise Conflict(
-                f"{path} is tied to S{row.session_id}. Close that session, or tie it anew with `sitrep init --move`."
+                f"{path} is tied to S{other.id} ({other.name}). Close that session, or tie the folder anew with "
+                "`sitrep init --move`."
             )
         row = row or Folder(path=path, session_id=number)
         row.session_id = number

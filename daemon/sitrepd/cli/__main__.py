@@ -1,0 +1,3 @@
+from sitrepd.cli import main
+
+main()

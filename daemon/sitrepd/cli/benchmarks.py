@@ -1,0 +1,69 @@
+"""`sitrep bench`: measured runs, told or imported from result files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sitrepd.cli import output, values
+from sitrepd.cli.nouns import Field, NounTable, add_verbs
+from sitrepd.cli.portable import read_input
+from sitrepd.cli.verbs import Cli, noun, verb
+
+TABLE = NounTable(
+    "benchmark",
+    "benchmarks",
+    (
+        Field("name", "What it is called."),
+        Field("launch", "The server that it ran against.", metavar="L"),
+        Field("metrics", "NAME=VALUE[:UNIT[:higher|lower]]; may be repeated.", values.metrics, many=True,
+              option="metric", metavar="METRIC"),
+        Field("baseline", "Whether the others are compared with it.", flag=True),
+        Field("comparable", "Whether it counts in the comparison; say in the note why not.", flag=True),
+        Field("config", "NAME=VALUE of what is compared; may be repeated.", values.pairs, many=True, metavar="PAIR"),
+        Field("workload", "NAME=VALUE of what was asked of the server; may be repeated.", values.pairs, many=True,
+              metavar="PAIR"),
+        Field("samples", "NAME=1.5,1.7,1.6; may be repeated.", values.samples, many=True, option="sample",
+              metavar="SAMPLES"),
+        Field("tool", "What measured it."),
+        Field("note", "More of it."),
+        Field("artifact", "Path of the raw result.", metavar="PATH"),
+    ),
+    (("ID", "id"), ("NAME", "name"), ("LAUNCH", "launch"), ("BASELINE", lambda told: told.get("baseline") or None),
+     ("COMPARABLE", lambda told: None if told.get("comparable", True) else False),
+     ("METRICS", lambda told: output.measures(told.get("metrics"))), ("NOTE", "note"), ("AT", "at")),
+)  # fmt: skip
+
+app = noun("Benchmarks: measured runs. `sitrep compare` puts them side by side.")
+add_verbs(app, TABLE)
+
+
+@verb(app, "import")
+def import_files(
+    cli: Cli,
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Result files; `-` is standard input.")],
+    launch: Annotated[str | None, typer.Option("--launch", metavar="L", help="The server they ran against.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the run is called.")] = None,
+    baseline: Annotated[bool, typer.Option("--baseline", help="The others are compared with it.")] = False,
+) -> None:
+    """Read result files of `sglang.bench_serving` (JSONL); each is uploaded, and taken whole or not at all.
+
+    With --json, one answer a line and file.
+    """
+    for file in files:
+        body, file_name = read_input(file)
+        answer = cli.client.upload(
+            "/benchmarks/import", body, name=file_name, launch=launch, label=name, baseline=baseline or None
+        )
+        cli.show(answer, lambda told, file=file: _say(file, told))  # type: ignore[misc]
+
+
+def _say(file: str, told: Any) -> None:
+    found = told.get("data", [told]) if isinstance(told, dict) else told
+    for run in found:
+        name = f" {run['name']}" if run.get("name") else ""
+        against = f" against {run['launch']}" if run.get("launch") else ""
+        output.say(f"{run['id']}{name}{against}: {output.measures(run.get('metrics'))}")
+    if not found:
+        output.say(f"{file}: nothing new.")

@@ -1,0 +1,85 @@
+"""HTTP connections to the daemon, from the standard library: each call of the command line pays for its imports."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from sitrepd.errors import SitrepError
+
+CONNECT_TIMEOUT_S = 5.0
+# Stopping a server takes up to a minute.
+ANSWER_TIMEOUT_S = 180.0
+_SCHEMES = "http://host:port, https://host:port, unix:///path/to/sitrep.sock"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a daemon is: the path of its socket, or scheme, host and port with a base path."""
+
+    socket_path: Path | None = None
+    scheme: str = "http"
+    host: str = "localhost"
+    port: int | None = None
+    base: str = ""
+
+    def __str__(self) -> str:
+        if self.socket_path is not None:
+            return f"the socket {self.socket_path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{self.base}"
+
+    def connect(self) -> http.client.HTTPConnection:
+        """A connection that is open; OSError says why it is not."""
+        connection: http.client.HTTPConnection
+        if self.socket_path is not None:
+            connection = http.client.HTTPConnection("localhost", timeout=CONNECT_TIMEOUT_S)
+            connection.sock = connect_unix(self.socket_path)
+        elif self.scheme == "https":
+            connection = http.client.HTTPSConnection(self.host, self.port, timeout=CONNECT_TIMEOUT_S)
+            connection.connect()
+        else:
+            connection = http.client.HTTPConnection(self.host, self.port, timeout=CONNECT_TIMEOUT_S)
+            connection.connect()
+        connection.sock.settimeout(ANSWER_TIMEOUT_S)
+        return connection
+
+
+def parse_url(url: str) -> Target:
+    """The target that SITREP_URL names, or SitrepError that lists the forms it may have."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise SitrepError(f"SITREP_URL={url!r}: {error}. It may be {_SCHEMES}.") from error
+    if parts.scheme == "unix" and parts.path.startswith("/") and not parts.netloc:
+        return Target(socket_path=Path(parts.path))
+    if parts.scheme in ("http", "https") and parts.hostname:
+        return Target(scheme=parts.scheme, host=parts.hostname, port=port, base=parts.path.rstrip("/"))
+    if parts.scheme == "ssh":
+        raise SitrepError(
+            f"SITREP_URL={url!r}: ssh:// is not spoken by this version. Forward the socket yourself, "
+            "`ssh -N -L /tmp/sitrep.sock:STORE/sitrep.sock user@box`, and set SITREP_URL=unix:///tmp/sitrep.sock."
+        )
+    raise SitrepError(f"SITREP_URL={url!r} is not understood. It may be {_SCHEMES}.")
+
+
+def connect_unix(path: Path) -> socket.socket:
+    """A connection to the socket at `path`, however long the path is."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_TIMEOUT_S)
+    try:
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            # A socket's address holds 107 bytes; through the descriptor any path fits.
+            connection.connect(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,62 @@
+"""`sitrep resume`: hands the latest checkpoint to an agent, and prints nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sitrepd.cli.checkpoints import Budget, budget_of, print_document
+from sitrepd.cli.client import Answer, Unreachable
+from sitrepd.cli.verbs import Cli, verb
+
+app = typer.Typer()
+
+
+@verb(app, "resume")
+def resume(
+    cli: Cli,
+    budget: Budget = None,
+    to: Annotated[str, typer.Option("--to", help="Who it is handed to, as the delivery remembers it.")] = "cli",
+) -> None:
+    """Print the latest checkpoint for an agent, with what has changed since in front, and nothing else.
+
+    Where no daemon can be had, the last one that was written to the store's folder, with a line that says so.
+    """
+    characters = budget_of(budget)
+    told = {"to": to} | ({} if characters is None else {"budget": characters})
+    try:
+        answer = cli.client.post("/sessions/current/resume", told, format="json" if cli.json else None)
+    except Unreachable as error:
+        answer = _left_behind(cli, error, characters)
+    print_document(answer, "json" if cli.json else "md")
+
+
+def _left_behind(cli: Cli, error: Unreachable, characters: int | None) -> Answer:
+    path = _last_file(cli, error)
+    head = f"(No daemon answers: {error.detail.rstrip('.')}. This is the last checkpoint that was written, {path}.)\n\n"
+    text = head + path.read_text(errors="replace")
+    if characters is not None and len(text) > characters:
+        text = text[: max(0, characters - 2)] + "…\n"
+    if cli.json:
+        from sitrepd.cli.client import dump
+
+        return Answer(200, dump({"live": False, "path": str(path), "text": text}))
+    return Answer(200, text.encode())
+
+
+def _last_file(cli: Cli, error: Unreachable) -> Path:
+    """The file of the session that is meant; never a guess among several."""
+    found = sorted((cli.store / "latest").glob("*.md")) if cli.is_store else []
+    told = cli.session_told
+    if told:
+        found = [path for path in found if path.stem.lower() == told.lower()]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(str(path) for path in found)
+        raise Unreachable(f"{error.detail} Checkpoints that were written: {names}; say which session with --session.")
+    print("No checkpoint was left behind either.", file=sys.stderr)
+    raise error

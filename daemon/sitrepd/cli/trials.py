@@ -1,0 +1,21 @@
+"""`sitrep trial`: one launch of a sweep with its benchmarks."""
+
+from __future__ import annotations
+
+from sitrepd.cli.nouns import Field, NounTable, add_verbs
+from sitrepd.cli.verbs import noun
+
+TABLE = NounTable(
+    "trial",
+    "trials",
+    (
+        Field("sweep", "The sweep that it belongs to.", metavar="W", argument=True),
+        Field("launch", "The launch that it made.", metavar="L"),
+        Field("benchmarks", "A benchmark that it ran; may be repeated.", many=True, option="benchmark", metavar="B"),
+        Field("state", "planned, running, done, failed or skipped."),
+    ),
+    (("ID", "id"), ("SWEEP", "sweep"), ("STATE", "state"), ("LAUNCH", "launch"), ("BENCHMARKS", "benchmarks")),
+)
+
+app = noun("Trials of sweeps.")
+add_verbs(app, TABLE)
