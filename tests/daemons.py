@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx
+import httpx2 as httpx
 from fastapi.testclient import TestClient
 from tests.helpers import wait_until
 
 from sitrepd.app import create_app
 from sitrepd.settings import load_settings
+from sitrepd.storage import migrations
 
 _SERVE = """
 import sys
 from sitrepd.errors import SitrepError
 from sitrepd.server import serve
 from sitrepd.settings import load_settings
+from sitrepd.storage import migrations
 try:
     sys.exit(serve(load_settings()))
 except SitrepError as error:
@@ -118,9 +123,23 @@ def _stop_launches(daemon: Daemon) -> None:
         pass
 
 
+@cache
+def _migrated() -> bytes:
+    """A database with the present schema and nothing in it: migrating takes longer than most tests."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "sitrep.db"
+        migrations.upgrade(path)
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.read_bytes()
+
+
 @contextmanager
 def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
     """The application in this process, as a TCP client with the token sees it."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    if not (data_dir / "sitrep.db").exists():
+        (data_dir / "sitrep.db").write_bytes(_migrated())
     app = create_app(load_settings(data_dir=data_dir, **settings))
     token = (data_dir / "token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}

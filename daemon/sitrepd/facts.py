@@ -304,7 +304,7 @@ def _refer(db: Session, noun: Noun, row: Any, name: str, value: Any, mark: RefTo
         if name in type(row).model_fields:
             setattr(row, name, None)
     elif mark.or_text:
-        setattr(row, name, value)
+        setattr(row, name, redact.redact_text(value))
         setattr(row, f"{name}_id", None)
     else:
         wanted = " or ".join(mark.words)
@@ -325,7 +325,7 @@ def _canonical(db: Session, scope: Scope, name: str, value: str, mark: RefTo) ->
     target = scope.registry.by_prefix.get(parsed[0]) if parsed else None
     if parsed is None or target is None:
         if mark.or_text:
-            return value
+            return redact.redact_text(value)
         raise InvalidFact(f"{name}: {value!r} is no id of a fact.", errors=[{"field": name, "message": "id of a fact"}])
     if not scope.exists(db, target, parsed[1]):
         if mark.or_text:
