@@ -46,6 +46,7 @@ class Settings(BaseSettings):
     sample_s: float = Field(1.0, gt=0, description="Seconds between GPU samples while a launch is alive.")
     sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
     gpu_processes_s: float = Field(10.0, gt=0, description="Seconds between two lists of the processes on the GPUs.")
+    nvml_timeout_s: float = Field(5.0, gt=0, description="Seconds after which the NVIDIA driver is said not to answer.")
     samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")

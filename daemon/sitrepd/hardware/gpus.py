@@ -92,6 +92,11 @@ class GpuSample:
         """True when power, heat or a fault holds the clocks down; idling and chosen clocks do not count."""
         return None if self.clock_reasons_mask is None else bool(self.clock_reasons_mask & _THROTTLING)
 
+    @property
+    def throttle(self) -> tuple[str, ...]:
+        """Of the reasons only those of `throttled`."""
+        return clock_reason_words((self.clock_reasons_mask or 0) & _THROTTLING)
+
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 from sqlmodel import Field as Column
 
-from sitrepd.shapes import Count, FactIn, FactOut, Name, Shape, Text, partial, example
+from sitrepd.shapes import Count, FactIn, FactOut, Name, Shape, Text, example, partial
 from sitrepd.storage.base import FactRow, Row, big_field, json_field, now_field
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -63,29 +64,48 @@ class HostSnapshot(BaseModel):
             gpu["name"] = gpu["name"] or "unknown"
         return told
 
-    def static_hash(self) -> str:
-        """The same for two snapshots between which nothing changed but free space and link speed."""
+    def static_facts(self) -> dict[str, Any]:
+        """All but what passes by itself: free space, link speed."""
         facts: dict[str, Any] = self.model_dump(mode="json")
         _drop(facts["gpus"], _PASSING_GPU_FIELDS)
         for disk in facts["disks"]:
             # The size of a ZFS dataset moves with its neighbours' use, and a file server may fail to answer.
             elastic = {"total_bytes"} if disk["network"] or disk["filesystem"] == "zfs" else set()
             _drop([disk], _PASSING_DISK_FIELDS | elastic)
-        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return facts
+
+    def static_hash(self) -> str:
+        """The same for two snapshots between which nothing changed but free space and link speed."""
+        text = json.dumps(self.static_facts(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGpus:
+    """What NVML tells of all GPUs at once; `reason` says why there are none."""
+
+    facts: Sequence[GpuFacts] = ()
+    topology: Matrix = ()
+    driver: str | None = None
+    cuda_driver: str | None = None
+    reason: str | None = None
+
+
+def see_gpus(nvml: Nvml) -> SeenGpus:
+    """About a millisecond a GPU, and seconds where the driver has to be opened."""
+    facts = tuple(nvml.gpu_facts())
+    topology = nvml.topology() if len(facts) > 1 else ()
+    return SeenGpus(facts, topology, nvml.driver_version, nvml.cuda_driver_version, nvml.reason)
 
 
 def take_snapshot(nvml: Nvml, paths: Sequence[str | Path] = ()) -> HostSnapshot:
     """Blocks as NVML does; `paths` (the store, models) name disks that would be left out otherwise."""
-    facts = nvml.gpu_facts()
-    topology = nvml.topology() if len(facts) > 1 else ()
+    return with_gpus(read_machine(paths), see_gpus(nvml))
+
+
+def with_gpus(machine: Machine, gpus: SeenGpus) -> HostSnapshot:
     return combine(
-        read_machine(paths),
-        facts,
-        topology,
-        driver=nvml.driver_version,
-        cuda_driver=nvml.cuda_driver_version,
-        reason=nvml.reason,
+        machine, gpus.facts, gpus.topology, driver=gpus.driver, cuda_driver=gpus.cuda_driver, reason=gpus.reason
     )
 
 

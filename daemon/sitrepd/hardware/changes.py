@@ -1,0 +1,49 @@
+"""What differs between two looks at a machine, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Facts = Mapping[str, Any]
+Change = dict[str, Any]
+
+
+def changes(before: Facts, after: Facts) -> list[Change]:
+    """One {"field", "what", "before", "after"} a difference, of the facts that do not pass by themselves."""
+    found: list[Change] = []
+    for field in sorted({*before, *after}):
+        old, new = before.get(field), after.get(field)
+        if old == new:
+            continue
+        if field == "gpus":
+            found += _of_items(field, _by(old, "uuid", "index"), _by(new, "uuid", "index"), _gpu)
+        elif field == "disks":
+            found += _of_items(field, _by(old, "path"), _by(new, "path"), lambda disk: f"disk {disk['path']}")
+        else:
+            found.append({"field": field, "what": field.replace("_", " "), "before": old, "after": new})
+    return found
+
+
+def _of_items(field: str, before: Facts, after: Facts, name: Any) -> list[Change]:
+    found: list[Change] = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        old, new = before.get(key), after.get(key)
+        if old is None or new is None:
+            there = {"before": "there" if old else "not there", "after": "there" if new else "not there"}
+            found.append({"field": field, "what": name(old or new), **there})
+            continue
+        for part in sorted({*old, *new}):
+            if old.get(part) != new.get(part):
+                what = f"{name(new)}: {part.replace('_', ' ')}"
+                found.append({"field": field, "what": what, "before": old.get(part), "after": new.get(part)})
+    return found
+
+
+def _by(items: Sequence[Facts] | None, *keys: str) -> dict[str, Facts]:
+    """A GPU that never told its UUID goes by its index."""
+    return {str(next(item[key] for key in keys if item.get(key) is not None)): item for item in items or ()}
+
+
+def _gpu(gpu: Facts) -> str:
+    return f"GPU {gpu['index']}"

@@ -1,0 +1,213 @@
+"""HTTP of hosts and GPUs: this machine, what its GPUs do now, and what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from pydantic import AwareDatetime, BaseModel, Field
+from sqlmodel import Session
+
+from sitrepd import facts
+from sitrepd.clock import utc_now
+from sitrepd.errors import InvalidFact, UnknownId
+from sitrepd.hardware import series
+from sitrepd.hardware.gpus import GpuFacts, GpuSample
+from sitrepd.hardware.live import LiveHardware
+from sitrepd.hardware.models import Host, HostPublic
+from sitrepd.hardware.slice import HOST
+from sitrepd.routing import ReadDep, RuntimeDep, api_router, fact_routes, problems
+from sitrepd.runtime import Runtime
+from sitrepd.storage import ids
+
+router = api_router("hosts")
+_HOUR = timedelta(hours=1)
+# Less than this many idle samples missing is no gap.
+_GAP_SAMPLES = 2.5
+
+
+class GpuProcessOut(BaseModel):
+    """A process that holds memory of a GPU; `launch` is the one that it belongs to, if any."""
+
+    pid: int
+    name: str | None = None
+    kind: str
+    used_bytes: int | None = None
+    launch: str | None = None
+
+
+class GpuNow(BaseModel):
+    """A GPU with its latest values; `reason` says why it has none."""
+
+    index: int
+    name: str | None = None
+    uuid: str | None = None
+    utilization_percent: int | None = None
+    memory_utilization_percent: int | None = None
+    memory_used_bytes: int | None = None
+    memory_reserved_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: int | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    perf_state: str | None = None
+    throttled: bool | None = Field(None, description="Whether power, heat or a fault holds the clocks down.")
+    throttle: list[str] = Field(default_factory=list, description="What holds the clocks down.")
+    reason: str | None = None
+    processes: list[GpuProcessOut] = Field(default_factory=list)
+
+
+class GpusNow(BaseModel):
+    """The GPUs of this host; `reason` says why there are none, or why the values are no newer than `at`."""
+
+    host: str | None = None
+    at: datetime | None = None
+    reason: str | None = None
+    driver: str | None = None
+    cuda_driver: str | None = Field(None, description="The newest CUDA that the driver can run.")
+    processes_at: datetime | None = None
+    gpus: list[GpuNow]
+
+
+class Curve(BaseModel):
+    """One value a bucket, null in a gap."""
+
+    min: list[float | None]
+    mean: list[float | None]
+    max: list[float | None]
+
+
+class GpuSeries(BaseModel):
+    """Samples in buckets of `bucket_s`, as columns; empty buckets are left out but for one in each gap."""
+
+    host: str
+    gpu: int
+    since: datetime
+    until: datetime
+    bucket_s: float
+    at: list[datetime] = Field(description="Start of each bucket.")
+    samples: list[int]
+    throttled: list[float | None] = Field(description="Part of the samples in which the clocks were held down.")
+    throttle: dict[str, int] = Field(description="Samples of the whole range by what held the clocks down.")
+    metrics: dict[str, Curve]
+
+
+@router.get("/hosts/current", name="get_current_host", response_model=HostPublic, response_model_exclude_none=True)
+def current(db: ReadDep, runtime: RuntimeDep) -> Any:
+    """The machine that this daemon runs on."""
+    row = db.get(Host, runtime.host_id) if runtime.host_id else None
+    if row is None:
+        raise UnknownId("This machine has not been looked at yet; ask again in a moment.")
+    return facts.publish_one(db, runtime.registry, HOST, row)
+
+
+@router.get("/gpus", name="list_gpus", response_model=GpusNow, response_model_exclude_none=True, tags=["gpus"])
+def gpus(runtime: RuntimeDep) -> GpusNow:
+    """What each GPU of this host does now, with the processes on it and the launches that they belong to."""
+    live: LiveHardware = runtime.live["hardware"]
+    host = ids.public_id("H", live.host_id) if live.host_id else None
+    return GpusNow(
+        host=host,
+        at=live.at,
+        reason=live.reason,
+        driver=live.driver,
+        cuda_driver=live.cuda_driver,
+        processes_at=live.processes_at,
+        gpus=gpus_now(live),
+    )
+
+
+def gpus_now(live: LiveHardware) -> list[GpuNow]:
+    """A GPU that has facts but no sample yet is there too."""
+    samples = {sample.uuid: sample for sample in live.samples}
+    known = {gpu.uuid: gpu for gpu in live.facts if gpu.uuid}
+    unnamed = [_gpu(gpu, None, live) for gpu in live.facts if not gpu.uuid]
+    named = [
+        _gpu(known.get(uuid) or GpuFacts(samples[uuid].index, uuid=uuid), samples.get(uuid), live)
+        for uuid in {**known, **samples}
+    ]
+    return sorted([*named, *unnamed], key=lambda gpu: (gpu.index, gpu.uuid or ""))
+
+
+def _gpu(gpu: GpuFacts, sample: GpuSample | None, live: LiveHardware) -> GpuNow:
+    reason = sample.reason if sample else gpu.reason
+    told = {
+        name: getattr(sample, name)
+        for name in GpuSample.__slots__
+        if sample is not None and name in GpuNow.model_fields
+    }
+    told |= {"index": sample.index if sample else gpu.index, "name": gpu.name, "uuid": gpu.uuid, "reason": reason}
+    told["memory_total_bytes"] = told.get("memory_total_bytes") or gpu.memory_bytes
+    if sample is not None:
+        told |= {"throttled": sample.throttled, "throttle": list(sample.throttle)}
+    return GpuNow(**told, power_limit_w=gpu.power_limit_w, processes=_processes(gpu.uuid, live))
+
+
+def _processes(uuid: str | None, live: LiveHardware) -> list[GpuProcessOut]:
+    return [
+        GpuProcessOut(
+            pid=owned.process.pid,
+            name=owned.name,
+            kind=owned.process.kind,
+            used_bytes=owned.process.used_bytes,
+            launch=ids.public_id("L", owned.launch_id) if owned.launch_id else None,
+        )
+        for owned in live.processes
+        if owned.process.uuid == uuid
+    ]
+
+
+@router.get("/gpus/{index}/samples", name="list_gpu_samples", tags=["gpus"], responses=problems(UnknownId, InvalidFact))
+def samples(
+    index: Annotated[int, Path(ge=0, description="The GPU's index on this host.")],
+    db: ReadDep,
+    runtime: RuntimeDep,
+    since: Annotated[AwareDatetime | None, Query(description="From when; an hour before `until` if absent.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Until when; now if absent.")] = None,
+    points: Annotated[int, Query(ge=1, le=5000, description="Buckets at the most.")] = 600,
+) -> GpuSeries:
+    """What one GPU did: minimum, mean and maximum of each bucket of time."""
+    end = until or utc_now()
+    start = since or end - _HOUR
+    if start >= end:
+        raise InvalidFact(f"since={start.isoformat()} is not before until={end.isoformat()}.")
+    host_id = runtime.host_id or 0
+    _check_known(db, runtime, index)
+    step_s = (end - start).total_seconds() / points
+    found = series.buckets(db, host_id, index, start, end, points)
+    found = series.with_gaps(found, step_s, _GAP_SAMPLES * runtime.settings.sample_idle_s)
+    return GpuSeries(
+        host=ids.public_id("H", host_id),
+        gpu=index,
+        since=start,
+        until=end,
+        bucket_s=step_s,
+        at=[start + timedelta(seconds=bucket.number * step_s) for bucket in found],
+        samples=[bucket.samples for bucket in found],
+        throttled=[bucket.throttled / bucket.samples if bucket.samples else None for bucket in found],
+        throttle=series.throttling(db, host_id, index, start, end),
+        metrics={name: _curve(name, found) for name in series.METRICS},
+    )
+
+
+def _curve(name: str, found: Sequence[series.Bucket]) -> Curve:
+    values = [bucket.values[name] if bucket.values else (None, None, None) for bucket in found]
+    low, mean, high = zip(*values, strict=True) if values else ((), (), ())
+    return Curve(min=list(low), mean=[None if value is None else round(value, 3) for value in mean], max=list(high))
+
+
+def _check_known(db: Session, runtime: Runtime, index: int) -> None:
+    live: LiveHardware = runtime.live["hardware"]
+    known = {gpu.index for gpu in live.facts} | set(series.known_gpus(db, runtime.host_id or 0))
+    if index not in known:
+        there = f"its GPUs are {', '.join(map(str, sorted(known)))}" if known else live.reason or "it has none"
+        raise UnknownId(f"This host has no GPU {index}: {there}.")
+
+
+def routers() -> Sequence[APIRouter]:
+    """`/hosts/current` must come before `/hosts/{fact_id}`."""
+    return router, fact_routes(HOST)
