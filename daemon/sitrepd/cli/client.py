@@ -31,7 +31,7 @@ class Refused(SitrepError):
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         problem = answer.problem
-        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {answer.status}"), **problem)
+        super().__init__(str(problem.get("detail") or problem.get("title") or f"HTTP {answer.status}"))
 
 
 @dataclass(frozen=True)

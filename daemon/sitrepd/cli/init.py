@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from sitrepd.cli import output
 from sitrepd.cli.client import Refused
+from sitrepd.cli.lazily import Command
 from sitrepd.cli.sessions import Goal, the_session
 from sitrepd.cli.verbs import Cli, verb
 from sitrepd.errors import Conflict
@@ -19,7 +19,7 @@ app = typer.Typer()
 FILE_NAME = "SITREP.md"
 
 
-class _Init(TyperCommand):
+class _Init(Command):
     """Lets `--file` stand alone."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from sitrepd.cli.lazily import Lazily
 from sitrepd.cli.verbs import Cli, DataDir, Json, NoStart, NounGroup, SessionOption
 
 # In the order of the help: what a day begins with first.
@@ -62,7 +63,7 @@ ALIASES = {
 }  # fmt: skip
 
 
-class Root(TyperGroup):
+class Root(Lazily, TyperGroup):
     """Loads a verb's module when the verb is used, so that each call pays for its own verb alone."""
 
     def list_commands(self, ctx: Any) -> list[str]:

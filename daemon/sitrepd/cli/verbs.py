@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from sitrepd.cli.client import Answer, Client, Refused, Unreachable, bearer_token, header_value
 from sitrepd.cli.connection import Target, parse_url
+from sitrepd.cli.lazily import Command, Lazily
 from sitrepd.errors import SitrepError
 
 REFUSED, USAGE, UNREACHABLE, NOT_READY = 1, 2, 3, 4
@@ -34,9 +35,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the daemon's answer as
 SessionOption = Annotated[
     str | None, typer.Option("--session", metavar="S", help="The session that is meant: id or name. [SITREP_SESSION]")
 ]
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="The store's folder. [SITREP_DATA_DIR]")
-]
+DataDir = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="The store's folder. [SITREP_DATA_DIR]")]
 NoStart = Annotated[bool, typer.Option("--no-start", help="Do not start a daemon where none runs. [SITREP_NO_START=1]")]
 COMMON: dict[str, Any] = {
     "common_json": Json, "common_session": SessionOption, "common_data_dir": DataDir, "common_no_start": NoStart,
@@ -51,7 +50,7 @@ class Cli:
 
     json: bool = False
     session: str | None = None
-    data_dir: Path | None = None
+    data_dir: str | None = None
     no_start: bool = False
 
     @cached_property
@@ -127,7 +126,7 @@ def working_directory() -> str | None:
         return None
 
 
-def verb(app: typer.Typer, name: str, cls: type[TyperCommand] | None = None, **settings: Any) -> Callable[[Verb], Verb]:
+def verb(app: typer.Typer, name: str, cls: type[Command] = Command, **settings: Any) -> Callable[[Verb], Verb]:
     """Make a function `f(cli, …)` a command with the common options; its own options are its other parameters."""
 
     def register(function: Verb) -> Verb:
@@ -194,7 +193,7 @@ def complain(cli: Cli, error: SitrepError, problem: dict[str, Any]) -> None:
         warn("  " + "  ".join(str(one[key]) for key in ("id", "name", "goal") if one.get(key)))
 
 
-class NounGroup(TyperGroup):
+class NounGroup(Lazily, TyperGroup):
     """The verbs of a noun; `bare` is the verb where none is given, `other` the one for what is no verb."""
 
     bare: str = "list"
