@@ -37,7 +37,8 @@ def phase(launch: str, moment: Mapping[str, Any]) -> str:
         return f"{launch} is ready."
     if state in ("failed", "exited", "lost"):
         return f"{launch} has {state}. {moment.get('failure') or ''}".rstrip()
-    return f"{launch}: {moment['title'].lower()}." if moment.get("title") else ""
+    title = moment.get("title")
+    return f"{launch}: {title[0].lower()}{title[1:]}." if title else ""
 
 
 def checkpoint(told: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from importlib import resources
 from types import FrameType
 from typing import Any, TextIO
 
-from sitrepd.cli.client import Client, Refused
+from sitrepd.cli.client import Client, Refused, Unreachable
 from sitrepd.cli.output import printable
 from sitrepd.demo import _words, keeper
 from sitrepd.demo.kept import Kept
@@ -48,6 +48,9 @@ def run(once: bool, as_json: bool = False) -> int:
         with _signals(), Kept() as kept:
             try:
                 demo.play(kept)
+            except Unreachable:
+                kept.check(wait_s=10)
+                raise
             finally:
                 demo.say_end()
     except _Stopped as stopped:

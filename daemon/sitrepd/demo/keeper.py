@@ -48,9 +48,9 @@ def main() -> int:
         _say(folder=str(folder), daemon=daemon.pid)
         _wait(daemon)
         if daemon.returncode is not None:
-            _say(ended=daemon.returncode, said=_last_words(folder))
+            _say(ended=f"status {daemon.returncode}", said=_last_words(folder))
     except OSError as error:
-        _say(ended=1, said=f"The demo's folder cannot be made: {error.strerror or error}.")
+        _say(ended="not started", said=f"The demo's folder cannot be made: {error.strerror or error}.")
     except _Told:
         pass
     finally:
@@ -137,7 +137,7 @@ def end_all(folder: Path | None) -> None:
 
 def _last_words(folder: Path) -> str:
     said = (folder / "daemon.log").read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
-    return said or "it said nothing"
+    return f"It said: {said}" if said else "It said nothing."
 
 
 def _say(**report: object) -> None:

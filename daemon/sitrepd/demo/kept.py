@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -64,18 +65,20 @@ class Kept:
                     raise SitrepError(f"The demo's daemon did not listen within {_START_S:.0f} s.") from None
             time.sleep(0.05)
 
-    def check(self) -> None:
-        """SitrepError with its last words where the daemon has ended by itself."""
-        if self._keeper.poll() is not None:
+    def check(self, wait_s: float = 0.0) -> None:
+        """SitrepError with its last words where the daemon has ended by itself, or ends within the time."""
+        with suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(wait_s)
             self._report()
-            raise SitrepError("The demo's daemon was ended from outside.")
 
     def _report(self) -> dict[str, Any]:
         assert self._keeper.stdout is not None
         line = self._keeper.stdout.readline()
-        report: dict[str, Any] = json.loads(line) if line else {"ended": None, "said": "it was ended from outside"}
+        if not line:
+            raise SitrepError("The demo's daemon was ended from outside.")
+        report: dict[str, Any] = json.loads(line)
         if "ended" in report:
-            raise SitrepError(f"The demo's daemon ended: {report['said']}")
+            raise SitrepError(f"The demo's daemon ended ({report['ended']}). {report['said']}")
         return report
 
     def end(self) -> None:
