@@ -155,6 +155,18 @@ CASES = {
         env={"CUDA_VISIBLE_DEVICES": "0,1"},
         output=False,
     ),
+    "translated quotes": Case('python $"a $MODEL"', ["python", "a /models/kimi k2"]),
+    "lone braces": Case("python { } {a} {}", ["python", "{", "}", "{a}", "{}"]),
+    "env in a script": Case("set -euo pipefail; export A=${A:-5}; python a $A", ["python", "a", "5"], env={"A": "5"}),
+    "wrapped twice": Case(
+        "setsid env A=1 setsid nohup python a > o.log &", ["python", "a"], log="o.log", env={"A": "1"}
+    ),
+    "escaped program": Case("\\python a", ["python", "a"]),
+    "odd words": Case(
+        "python [x] =c !x ^ % http://h:1/?a=b#c x^y",
+        ["python", "[x]", "=c", "!x", "^", "%", "http://h:1/?a=b#c", "x^y"],
+    ),
+    "here-document before": Case("cat <<EOF > conf\na: 1\nEOF\npython a > o.log", ["python", "a"], log="o.log"),
     "non-ASCII": Case("python 'ü é' --名前 模型 > 'lög.txt' &", ["python", "ü é", "--名前", "模型"], log="lög.txt"),
 }
 

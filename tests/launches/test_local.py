@@ -73,8 +73,11 @@ def room(tmp_path: Path) -> Iterator[Room]:
 
 
 def _said(launched: Launched, text: str = "waiting") -> None:
-    log = launched.logs[0].path
-    until(lambda: log.exists() and text in log.read_text())
+    until(lambda: text in _text(launched.logs[0].path))
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def test_a_server_runs_in_the_surroundings_of_its_caller(room: Room) -> None:
@@ -309,12 +312,22 @@ def test_a_shell_that_stays_passes_signals_on_to_its_server(room: Room) -> None:
     text = f"{sys.executable} -IS serve.py > out.log; echo ended $? > after.txt"
     launched = room.launch(command=text)
     assert launched.shell
-    assert launched.logs == (LaunchLog(room.folder / "out.log", "stdout", False),)
-    _said(launched)
+    logs = (LaunchLog(room.folder / "log0", "stderr", False), LaunchLog(room.folder / "out.log", "stdout", False))
+    assert launched.logs == room.launcher.adopt(room.folder / "state0").logs == logs
+    until(lambda: "waiting" in _text(room.folder / "out.log"))
+    assert room.launcher.logs(launched) == logs
     assert len(process_tree(launched.identity, launched.supervisor)) == 2
     assert room.launcher.signal(launched, signal.SIGUSR1)
     assert room.ended(launched).exit_code == 0
     assert (room.folder / "after.txt").read_text() == "ended 7\n"
+
+
+def test_logs_of_a_shell_that_redirects_unseen_are_found_while_it_runs(room: Room) -> None:
+    (room.folder / "serve.py").write_text(WAITS)
+    launched = room.launch(command=f"eval '{sys.executable} -IS serve.py > out.log 2>&1'")
+    until(lambda: "waiting" in _text(room.folder / "out.log"))
+    assert room.launcher.adopt(room.folder / "state0").logs == (LaunchLog(room.folder / "log0", "both", False),)
+    assert room.launcher.logs(launched) == (LaunchLog(room.folder / "out.log", "both", True),)
 
 
 def test_logs_are_where_the_output_really_goes(room: Room) -> None:

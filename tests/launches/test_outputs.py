@@ -32,7 +32,7 @@ def test_a_file_is_named_also_when_it_was_deleted(tmp_path: Path) -> None:
 def test_a_pipe_to_tee_is_the_file_that_tee_writes(tmp_path: Path) -> None:
     text = "sleep 50 2>&1 | tee 'a b.log'"
     with subprocess.Popen(["bash", "-c", text], cwd=tmp_path, start_new_session=True) as shell:
-        children = until(lambda: len(kids := _children(shell.pid)) == 2 and kids)
+        children = until(lambda: set(kids := _children(shell.pid)) == {"sleep", "tee"} and kids)
         target = until(lambda: (one := stdout_target(children["sleep"])).path and one)
         assert (target.kind, target.path, target.readable_path) == ("pipe", *[str(tmp_path / "a b.log")] * 2)
         assert target.note == f"through tee ({children['tee']})"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from sitrepd.launches.ports import listening, owns_listener, port_free, who_listens
+from sitrepd.launches.sockets import by_proc, listening_sockets
 
 SERVER = """
 import socket, sys
@@ -77,6 +78,7 @@ def test_the_tree_is_not_asked_while_nobody_listens() -> None:
 def test_a_listener_is_found_where_it_answers(bound: str, host: str | None, answers: bool, listen) -> None:
     port = listen(bound).port
     found = listening(port, host)
+    assert set(by_proc()) == set(listening_sockets())
     assert [one.address for one in found] == ([bound] if answers else [])
 
 

@@ -6,15 +6,11 @@ import errno
 import ipaddress
 import os
 import socket
-import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sitrepd.launches.processes import identify, read_argv
-
-_LISTEN = b"0A"
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from sitrepd.launches.sockets import Address, listening_sockets
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +28,13 @@ class Listener:
 def listening(port: int, host: str | None = None, net_of: int | None = None) -> list[Listener]:
     """The sockets that listen on a port (of the network namespace of process `net_of`), owners not looked up.
 
-    With a host, only those that answer there. Cheap enough for twice a second: the kernel lists listeners first, and
-    the connections after them are not read.
+    With a host, only those that answer there.
     """
     return [
         Listener(str(address), port, uid, inode)
-        for address, bound, uid, inode in _table(net_of)
+        for address, bound, uid, inode in listening_sockets(net_of)
         if bound == port and _answers(address, host)
     ]
-
-
-def _table(net_of: int | None) -> Iterator[tuple[Address, int, int, int]]:
-    for name in ("tcp", "tcp6"):
-        with suppress(OSError), open(f"/proc/{net_of or 'self'}/net/{name}", "rb") as file:
-            next(file, None)
-            for line in file:
-                fields = line.split()
-                if fields[3] != _LISTEN:
-                    break
-                address, _, bound = fields[1].partition(b":")
-                yield _address(address), int(bound, 16), int(fields[7]), int(fields[9])
-
-
-def _address(text: bytes) -> Address:
-    """The kernel prints each 32-bit word in the machine's byte order."""
-    raw = bytes.fromhex(text.decode())
-    words = b"".join(int.from_bytes(raw[i : i + 4], "big").to_bytes(4, sys.byteorder) for i in range(0, len(raw), 4))
-    address = ipaddress.ip_address(words)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return mapped or address
 
 
 def _answers(address: Address, host: str | None) -> bool:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,24 @@ from sitrepd.launches.launchers.base import (
     LaunchLog,
     LaunchRequest,
     Leftover,
+    LogKind,
     ProcessIdentity,
 )
 from sitrepd.launches.outputs import stdout_target
-from sitrepd.launches.processes import Stat, boot_id, identity_of, is_alive, process_tree, send_signal, server_in_shell
+from sitrepd.launches.processes import (
+    SHELLS,
+    Stat,
+    boot_id,
+    identity_of,
+    is_alive,
+    process_tree,
+    read_stat,
+    send_signal,
+    server_in_shell,
+)
 
 _LATE_STATUS_S = 0.5
+_DESCRIPTORS: dict[LogKind, int] = {"stderr": 2, "stdout": 1}
 
 
 class LocalLauncher:
@@ -44,10 +56,11 @@ class LocalLauncher:
 
         Raises CommandError or LaunchError when it could not be; after LaunchError("timeout") `adopt` tells later.
         """
-        plan = _plan(request)
+        job = _plan(request)
         _make_state_dir(request.state_dir)
-        status = self._supervised(request.state_dir, plan.job)
-        return replace(_launched(status, request.state_dir), logs=_logs(status, plan.logs))
+        status = self._supervised(request.state_dir, job)
+        launched = _launched(status, request.state_dir)
+        return replace(launched, logs=self.logs(launched))
 
     def _supervised(self, state_dir: Path, job: dict[str, Any]) -> dict[str, Any]:
         process = subprocess.Popen(
@@ -117,8 +130,12 @@ class LocalLauncher:
         return sorted(members + [pid for pid in others if send_signal(identity_of(tree[pid]), signal.SIGKILL)])
 
     def logs(self, launched: Launched) -> tuple[LaunchLog, ...]:
-        """The files that carry its output, standard error first."""
-        return launched.logs
+        """The files that carry its output, standard error first: by its descriptors while it runs, else as told."""
+        server = server_in_shell(launched.identity) if launched.shell else launched.identity
+        stat = read_stat(server.pid) if server and is_alive(server) else None
+        if stat is None or stat.name in SHELLS:  # a shell may yet redirect what it starts
+            return launched.logs
+        return _actual_logs(stat.pid, launched.logs)
 
     def adopt(self, state_dir: Path) -> Launched:
         """Take up again what an earlier daemon started in this folder, whether it still runs or not."""
@@ -128,27 +145,22 @@ class LocalLauncher:
         return _launched(status, state_dir)
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    job: dict[str, Any]
-    logs: tuple[LaunchLog, ...]
-
-
-def _plan(request: LaunchRequest) -> _Plan:
+def _plan(request: LaunchRequest) -> dict[str, Any]:
+    """The job for the supervisor."""
     log_path = str(request.cwd / request.log_path)
     if (request.command is None) == (request.argv is None):
         raise LaunchError("command", "Either a command line or argv, not both and not neither.")
     if request.argv is not None:
-        return _Plan(_job(request, log_path, _checked(request.argv), execs=False), _default_logs(request))
+        return _job(request, log_path, _checked(request.argv), execs=False)
     command = parse_command(request.command or "", request.env, str(request.cwd))
     check_executable(command)
     shell = shutil.which("bash", path=request.env.get("PATH")) or shutil.which("bash") or "/bin/sh"
     argv = [shell, "-c", runnable_script(command)]
-    logs = _told_logs(command) or _default_logs(request)
+    logs = _told_logs(command, _default_log(request))
     job = _job(request, log_path, argv, execs=command.execs)
     job |= {"shell": not command.execs, "told_logs": [_log_json(log) for log in logs]}
     job["quote_logs"] = list(dict.fromkeys([log_path, *(str(log.path) for log in logs)]))
-    return _Plan(job, logs)
+    return job
 
 
 def _checked(argv: Sequence[str]) -> list[str]:
@@ -172,41 +184,48 @@ def _job(request: LaunchRequest, log_path: str, argv: list[str], *, execs: bool)
         "affinity": list(request.affinity) if request.affinity is not None else None,
         "log_path": log_path,
         "append": request.append,
-        "told_logs": [_log_json(log) for log in _default_logs(request)],
+        "told_logs": [_log_json(_default_log(request))],
         "quote_logs": [log_path],
         "execs": execs,
         "shell": False,
     }
 
 
-def _default_logs(request: LaunchRequest) -> tuple[LaunchLog, ...]:
-    return (LaunchLog(request.cwd / request.log_path, "both", request.append),)
+def _default_log(request: LaunchRequest) -> LaunchLog:
+    return LaunchLog(request.cwd / request.log_path, "both", request.append)
 
 
-def _told_logs(command: ShellCommand) -> tuple[LaunchLog, ...]:
-    out, err = command.log_path, command.stderr_path
-    if out and out == err:
-        return (LaunchLog(Path(out), "both", command.append),)
-    pairs = [(err, "stderr", command.stderr_append), (out, "stdout", command.append)]
-    return tuple(LaunchLog(Path(path), kind, append) for path, kind, append in pairs if path)  # type: ignore[arg-type]
+def _told_logs(command: ShellCommand, default: LaunchLog) -> tuple[LaunchLog, ...]:
+    """Where the text sends the two streams; what it says nothing of goes to the default log."""
+    if not command.understood:
+        return (default,)
+    streams: list[tuple[LogKind, str | None, str | None, bool]] = [
+        ("stderr", command.stderr_raw, command.stderr_path, command.stderr_append),
+        ("stdout", command.log_raw, command.log_path, command.append),
+    ]
+    logs = [
+        replace(default, kind=kind) if raw is None else LaunchLog(Path(path), kind, append)
+        for kind, raw, path, append in streams
+        if raw is None or path
+    ]
+    if len(logs) == 2 and logs[0].path == logs[1].path:
+        return (replace(logs[0], kind="both"),)
+    return tuple(logs)
 
 
 def _log_json(log: LaunchLog) -> dict[str, Any]:
     return {"path": str(log.path), "kind": log.kind, "append": log.append}
 
 
-def _logs(status: dict[str, Any], told: tuple[LaunchLog, ...]) -> tuple[LaunchLog, ...]:
-    """The told ones, corrected by where the descriptors of the running server really go."""
-    if status["shell"] or status["state"] != "running":
-        return told
-    targets = {kind: stdout_target(status["pid"], number) for kind, number in (("stderr", 2), ("stdout", 1))}
-    paths = {kind: target.path for kind, target in targets.items() if target.kind == "file" and target.path}
+def _actual_logs(pid: int, told: tuple[LaunchLog, ...]) -> tuple[LaunchLog, ...]:
+    targets = {kind: stdout_target(pid, number) for kind, number in _DESCRIPTORS.items()}
+    paths = {kind: target.path for kind, target in targets.items() if target.path and not target.deleted}
     appended = {os.path.realpath(log.path): log.append for log in told}
     if not paths or set(paths.values()) == set(appended):
         return told
-    if len(paths) == 2 and paths["stdout"] == paths["stderr"]:
-        paths = {"both": paths["stdout"]}
-    return tuple(LaunchLog(Path(path), kind, appended.get(path, True)) for kind, path in paths.items())  # type: ignore[arg-type]
+    if len(set(paths.values())) == 1 and len(paths) == 2:
+        paths = {"both": paths["stderr"]}
+    return tuple(LaunchLog(Path(path), kind, appended.get(path, True)) for kind, path in paths.items())
 
 
 def _make_state_dir(state_dir: Path) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+_NESTED = re.compile(r"\$\(|`|[<>]\(")
+_PIECE = re.compile(r"""(?:\$'(?:\\.|[^'\\])*'|\$\{[^}]*\}|\\.|'[^']*'|"(?:\\.|[^"\\])*"|\S)+""", re.DOTALL)
 _PLAIN = re.compile(r"[\w@%+=:,./~-]+")
 
 
@@ -99,8 +101,24 @@ def simple(node: Node, outer: list[Node], source: bytes) -> Simple:
     found = [_word(child, source) for child in node.children if child not in assigned and child not in redirects]
     spans = sorted((part.start_byte, part.end_byte) for part in [*node.children, *redirects])
     found += [*_later_targets(redirects, source), *_missed(source, spans)]
-    words = tuple(sorted(found, key=lambda word: word.start))
-    return Simple(spans[0][0], words, redirections_of(redirects, source))
+    return Simple(spans[0][0], tuple(_as_words(found, source)), redirections_of(redirects, source))
+
+
+def _as_words(found: list[Word], source: bytes) -> Iterator[Word]:
+    """The grammar tears some words (`$"x"`) and joins others (`{ }`): cut where the blanks are."""
+    pieces = sorted(found, key=lambda word: word.start)
+    at = 0
+    while at < len(pieces):
+        start, end = pieces[at].start, pieces[at].end
+        while at + 1 < len(pieces) and pieces[at + 1].start <= end:
+            at += 1
+            end = max(end, pieces[at].end)
+        raw = source[start:end].decode()
+        cuts = [(0, len(raw))] if _NESTED.search(raw) else [match.span() for match in _PIECE.finditer(raw)]
+        for first, last in cuts:
+            offset = start + len(raw[:first].encode())
+            yield Word(offset, offset + len(raw[first:last].encode()), raw[first:last])
+        at += 1
 
 
 def redirections_of(nodes: list[Node], source: bytes) -> tuple[Redirection, ...]:
