@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.facts import Noun
 from sitrepd.slices import Slice
 from sitrepd.stack import models as m
 from sitrepd.stack.report import report
 
-STACK = Noun("stack", "stacks", "K", m.Stack, m.StackCreate, m.StackUpdate, m.StackPublic, "The software that a launch ran on.")
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
-SLICE = Slice("stack", (STACK,), report=report)
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
+
+STACK = Noun(
+    "stack", "stacks", "K", m.Stack, m.StackCreate, m.StackUpdate, m.StackPublic, "The software that a launch ran on."
+)
+
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.stack.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.stack.service import Stacks
+
+    return (Stacks(runtime),)
+
+
+SLICE = Slice("stack", (STACK,), routers=_routers, services=_services, report=report)
