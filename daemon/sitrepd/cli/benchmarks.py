@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -42,7 +43,7 @@ add_verbs(app, TABLE)
 @verb(app, "import")
 def import_files(
     cli: Cli,
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Result files; `-` is standard input.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Result files; `-` is standard input.")],
     launch: Annotated[str | None, typer.Option("--launch", metavar="L", help="The server they ran against.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the run is called.")] = None,
     baseline: Annotated[bool, typer.Option("--baseline", help="The others are compared with it.")] = False,
@@ -52,18 +53,20 @@ def import_files(
     With --json, one answer a line and file.
     """
     for file in files:
-        body, file_name = read_input(file)
+        body, _ = read_input(file)
+        file_name = "stdin" if file == "-" else os.path.abspath(file)
         answer = cli.client.upload(
             "/benchmarks/import", body, name=file_name, launch=launch, label=name, baseline=baseline or None
         )
         cli.show(answer, lambda told, file=file: _say(file, told))  # type: ignore[misc]
 
 
-def _say(file: str, told: Any) -> None:
-    found = told.get("data", [told]) if isinstance(told, dict) else told
-    for run in found:
+def _say(file: str, told: dict[str, Any]) -> None:
+    for run in told["data"]:
         name = f" {run['name']}" if run.get("name") else ""
         against = f" against {run['launch']}" if run.get("launch") else ""
         output.say(f"{run['id']}{name}{against}: {output.measures(run.get('metrics'))}")
-    if not found:
-        output.say(f"{file}: nothing new.")
+    if told["known"]:
+        output.say(f"{file}: {told['known']} of {len(told['data'])} were stored already.")
+    for note in told.get("notes") or ():
+        output.warn(f"Note: {note}")

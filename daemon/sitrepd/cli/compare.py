@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,12 @@ app = typer.Typer()
 
 
 @verb(app, "compare")
-def compare(cli: Cli) -> None:
+def compare(
+    cli: Cli,
+    metric: Annotated[str | None, typer.Option("--metric", help="By which metric; else the session's own.")] = None,
+) -> None:
     """Compare the benchmarks of the session: value, difference to the baseline, and which is best."""
-    cli.show(cli.client.get("/sessions/current/comparison"), _say)
+    cli.show(cli.client.get("/sessions/current/comparison", metric=metric), _say)
 
 
 def _say(told: dict[str, Any]) -> None:

@@ -63,9 +63,9 @@ def _say_status(found: dict[str, Any]) -> None:
     output.say(f"Session:     {session['id']} {session['name']}{closed}")
     if session.get("goal"):
         output.say(f"Goal:        {session['goal']}")
-    output.say(
-        f"Known:       {found['launches']} launches, {found['benchmarks']} benchmarks, {found['findings']} findings"
-    )
+    kinds = (("launch", "launches"), ("benchmark", "benchmarks"), ("finding", "findings"))
+    counts = (f"{found[many]} {one if found[many] == 1 else many}" for one, many in kinds)
+    output.say(f"Known:       {', '.join(counts)}")
     from sitrepd.cli.watch import moment_text
 
     for launch in found["alive"]:

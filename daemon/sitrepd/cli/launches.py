@@ -13,6 +13,7 @@ import typer
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import Field, NounTable, add_add, add_edit, add_list, add_show
 from sitrepd.cli.verbs import Cli, noun, verb
+from sitrepd.cli.watch import ENDED
 
 STATES = ("starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost")
 
@@ -21,6 +22,12 @@ def _command(told: Mapping[str, Any]) -> str:
     import shlex
 
     return told.get("command") or shlex.join(told.get("argv") or ())
+
+
+def _state(told: Mapping[str, Any]) -> str:
+    """A state that was told is no running process."""
+    state = str(told.get("state") or "")
+    return f"{state} (told)" if state and not told.get("watched") and state not in ENDED else state
 
 
 TABLE = NounTable(
@@ -38,7 +45,7 @@ TABLE = NounTable(
         Field("ended_at", "When it ended.", values.moment, metavar="TIME"),
         Field("exit_code", "Its exit status.", values.number, metavar="N"),
     ),
-    (("ID", "id"), ("NAME", "name"), ("STATE", "state"), ("ENGINE", "engine"), ("PORT", "port"), ("PID", "pid"),
+    (("ID", "id"), ("NAME", "name"), ("STATE", _state), ("ENGINE", "engine"), ("PORT", "port"), ("PID", "pid"),
      ("STARTED", lambda told: output.local_time(told.get("started_at") or told.get("at"))),
      ("FAILURE", "failure"), ("COMMAND", _command)),
 )  # fmt: skip
@@ -60,7 +67,7 @@ app = noun(
 Words = Annotated[
     list[str],
     typer.Argument(
-        metavar="COMMAND…",
+        metavar="COMMAND",
         help="Words as they are (argv), or one argument with a shell line as pasted; `-` reads that line.",
     ),
 ]

@@ -25,7 +25,6 @@ TABLE = NounTable(
     (("ID", "id"), ("NAME", "name"), ("PATH", "path"), ("QUANTIZATION", "quantization"),
      ("WEIGHTS", lambda told: output.size(told.get("weight_bytes"))), ("PARAMETERS", "parameters"),
      ("DRAFTS FOR", "target"), ("NOTE", "note")),
-    in_session=False,
 )  # fmt: skip
 
 app = noun("Model cards: what a model's configuration says.")

@@ -124,7 +124,9 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def measures(metrics: Mapping[str, Any] | None) -> str:
@@ -179,6 +181,10 @@ def _item(item: Any) -> str:
 
 
 def _scalar(name: str, value: Any) -> str:
+    if name == "argv" and isinstance(value, list):
+        import shlex
+
+        return shlex.join(value)
     if name == "metrics" and isinstance(value, dict):
         return measures(value)
     if isinstance(value, str) and _TIMES.search(name):
