@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sitrepd.clock import utc_now
 from sitrepd.dashboard import progress
 from sitrepd.dashboard.parts import gpus
+from sitrepd.hardware.live import LiveHardware
 from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
 
 Values = dict[str, str | float | None]
 
 
+def hardware(runtime: Runtime) -> LiveHardware | None:
+    known = runtime.live.get("hardware")
+    return known if isinstance(known, LiveHardware) else None
+
+
 def values(runtime: Runtime, session_id: int | None) -> Values:
     """By `data-live` name; "title" is the tab's."""
+    found: Values = {"title": ""}
+    known = hardware(runtime)
+    for tile in gpus.tiles(known) if known else ():
+        found |= tile.values()
     alive: Mapping[int, Any] = runtime.live.get("launches") or {}
-    found: Values = {}
+    if not alive:
+        return found
     with runtime.store.read() as db:
         for number, living in sorted(alive.items()):
             launch = db.get(Launch, number)
@@ -27,12 +37,6 @@ def values(runtime: Runtime, session_id: int | None) -> Values:
             found |= shown.values(f"L{number}")
             if shown.state != "ready":
                 found["title"] = progress.title(launch.name or f"L{number}", shown)
-        observed = [host for host in gpus.hosts_of(db, session_id) if host.machine and host.gpus]
-        samples = gpus.latest(db) if observed else {}
-        for host in observed:
-            for tile in gpus.tiles(host, samples, utc_now()):
-                found |= tile.values()
-    found.setdefault("title", "")
     return found
 
 

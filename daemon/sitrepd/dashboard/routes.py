@@ -183,7 +183,16 @@ def _home(runtime: Runtime, db: Session) -> dict[str, Any]:
 def _brief(view: View, row: SessionRow) -> dict[str, Any]:
     """A session in one line, with what is under way in it."""
     mine = View(view.db, view.registry, row.id, view.now, view.live)
-    watched = [launch for launch in mine.rows("launch", 20, watched=True) if launch.ended_at is None]
+    alive = view.alive("launches")
+    watched = [
+        (
+            ids.public_id("L", launch.id),
+            launch.name or launch.engine or "",
+            getattr(alive.get(launch.id), "state", launch.state),
+        )
+        for launch in mine.rows("launch", 20, watched=True)
+        if launch.ended_at is None
+    ]
     return {"id": ids.public_id("S", row.id or 0), "row": row, "launches": watched}
 
 
@@ -195,7 +204,7 @@ def _fact_page(runtime: Runtime, db: Session, fact_id: str, launch_template: str
     row = facts.get(db, noun, fact_id)
     view = _view(runtime, db, row.session_id)
     told = facts.publish_one(db, runtime.registry, noun, row)
-    fields = told.model_dump(mode="json", exclude_none=True)
+    fields = {name: value for name, value in told.model_dump(exclude_none=True).items() if value not in ({}, [])}
     context: dict[str, Any] = {"noun": noun, "told": told, "fields": fields, **_common(view)}
     context["event"] = events.last_event_id(db)
     if noun.word == "checkpoint":

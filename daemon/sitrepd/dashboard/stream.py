@@ -8,12 +8,14 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from fastapi.sse import ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from sitrepd.dashboard import live
 from sitrepd.dashboard.parts import PARTS, concerned
+from sitrepd.dashboard.parts.gpus import composition
 from sitrepd.runtime import Runtime
 from sitrepd.storage import events
 
@@ -36,6 +38,7 @@ class Tab:
     shown: live.Values = field(default_factory=dict)
     live_at: float = 0.0
     grown_at: float = field(default_factory=time.monotonic)
+    drawn: tuple[Any, ...] | None = None
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
         """Until the tab leaves or the daemon stops."""
@@ -52,6 +55,8 @@ class Tab:
         told = await run_in_threadpool(self._changed) if committed else []
         if self._grows():
             told.append(_event("part-launches"))
+        if self._gpus_differ():
+            told.append(_event("part-gpus"))
         if self._is_due():
             self.live_at = time.monotonic()
             after = await run_in_threadpool(live.values, self.runtime, self.session_id)
@@ -72,6 +77,11 @@ class Tab:
             return False
         self.grown_at = time.monotonic()
         return True
+
+    def _gpus_differ(self) -> bool:
+        """Whether there are other GPUs, or others on them, than at the last look."""
+        before, self.drawn = self.drawn, composition(live.hardware(self.runtime))
+        return before is not None and before != self.drawn and not self.home
 
     def _changed(self) -> list[ServerSentEvent]:
         with self.runtime.store.read() as db:

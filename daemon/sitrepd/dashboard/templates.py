@@ -46,6 +46,7 @@ def environment(templates_dir: Path | None) -> Environment:
         "size": words.size,
         "count": words.count,
         "linked": _linked,
+        "shown": _shown,
     }
     env.globals |= {"asset": assets.url, "version": __version__, "edition": assets.edition()}
     return env
@@ -57,6 +58,10 @@ def _ago(moment: datetime, now: datetime | None = None) -> Markup:
     return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
         iso(moment), words.moment_text(moment), text
     )
+
+
+def _shown(value: Any) -> Any:
+    return words.moment_text(value) if isinstance(value, datetime) else value
 
 
 def _linked(text: str) -> Markup:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from sitrepd.checkpoints.words import duration
+
 _GIB = 1 << 30
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _COUNTS = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
 
 
-def duration(seconds: float) -> str:
-    """The two largest units: 45 s, 2 min 10 s, 1 h 5 min, 3 d 2 h."""
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return _two(whole, 60, "min", 1, "s")
-    return _two(whole, 3600, "h", 60, "min") if whole < 86400 else _two(whole, 86400, "d", 3600, "h")
-
-
-def _two(whole: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    first, rest = divmod(whole, large)
-    second = rest // small
-    return f"{first} {large_name} {second} {small_name}" if second else f"{first} {large_name}"
-
-
 def seconds_text(seconds: float) -> str:
     """A measured time: with a decimal where that says something."""
+    if seconds < 0.05:
+        return "< 0.1 s"
     return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
 
 
@@ -91,3 +79,6 @@ def count(number: float) -> str:
         if number >= unit:
             return f"{number / unit:.1f}".removesuffix(".0") + f" {name}"
     return f"{number:g}"
+
+
+__all__ = ("ago", "count", "duration", "gib", "left", "moment_text", "rough", "seconds_text", "size")

@@ -8,6 +8,7 @@ from typing import Any
 from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, Run, compare
 from sitrepd.benchmarks.metrics import Metric, describe, display_text
 from sitrepd.dashboard.view import View
+from sitrepd.reporting import command_line
 
 _MOST = 2000
 _MOST_ROWS = 40
@@ -32,6 +33,7 @@ def look(view: View) -> dict[str, Any]:
         "comparison": compared,
         "count": len(told),
         "left_out": len(compared.rows) - len(rows),
+        "commands": [(row.label, _command(view, row)) for row in compared.best],
         "beside": [(name, describe(name)[0]) for name in beside],
         "rows": [(row, _bar(row, compared), [_beside(by_id[row.ids[0]], name) for name in beside]) for row in rows],
     }
@@ -49,6 +51,16 @@ def _run(told: Any) -> Run:
         launch=told.launch,
         note=told.note,
     )
+
+
+def _command(view: View, row: Row) -> str:
+    """The command of the launch that a row ran against; "" where it is not recorded."""
+    for public_id in row.launches:
+        launch = view.db.get(view.noun("launch").table, int(public_id[1:]))
+        line = command_line(launch.command, launch.argv, launch.env) if launch is not None else None  # type: ignore[attr-defined]
+        if line:
+            return line
+    return ""
 
 
 def _most_telling(compared: Comparison) -> list[Row]:

@@ -4,107 +4,153 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlmodel import Session, and_, col, func, select
+from sqlmodel import col, select
 
 from sitrepd.dashboard import words
 from sitrepd.dashboard.view import View
-from sitrepd.hardware.models import GpuSample, Host
+from sitrepd.hardware.gpus import GpuFacts, GpuSample
+from sitrepd.hardware.live import LiveHardware, Owned
+from sitrepd.hardware.models import Host
 
-_STALE_S = 60.0
+_UNKNOWN = "–"
+_MOST_OWNERS = 4
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One GPU; what it does not tell is "–", and `key` names its elements in the page."""
+    """One GPU; what it does not tell is "–"."""
 
-    key: str
     index: int
     name: str
-    pcie: str
     utilization: float | None
     memory: float | None
     utilization_text: str
     memory_text: str
     power: str
     temperature: str
-    throttle: str
+    notice: str
+    owners: Sequence[tuple[str, str]]
 
     def values(self) -> dict[str, str | float | None]:
         """By the names that the page's elements carry in `data-live`."""
+        key = f"gpu{self.index}"
         return {
-            f"{self.key}.utilization": self.utilization,
-            f"{self.key}.memory": self.memory,
-            f"{self.key}.utilization-text": self.utilization_text,
-            f"{self.key}.memory-text": self.memory_text,
-            f"{self.key}.power": self.power,
-            f"{self.key}.temperature": self.temperature,
-            f"{self.key}.throttle": self.throttle,
+            f"{key}.utilization": self.utilization,
+            f"{key}.memory": self.memory,
+            f"{key}.utilization-text": self.utilization_text,
+            f"{key}.memory-text": self.memory_text,
+            f"{key}.power": self.power,
+            f"{key}.temperature": self.temperature,
+            f"{key}.notice": self.notice,
         }
 
 
 def look(view: View) -> dict[str, Any]:
-    """Hosts that are observed, and those that were only told of."""
-    hosts = hosts_of(view.db, view.session_id)
-    observed = [row for row in hosts if row.machine]
-    samples = latest(view.db)
-    told = [row for row in hosts if not row.machine and row.gpus]
+    """The GPUs of this machine, and hosts that were only told of."""
+    now = view.live.get("hardware")
+    known = now if isinstance(now, LiveHardware) else LiveHardware(reason="the GPUs are not observed")
+    host = view.db.get(Host, known.host_id) if known.host_id else None
     return {
-        "hosts": [(f"H{row.id}", row, tiles(row, samples, view.now)) for row in observed],
-        "told": [(f"H{row.id}", row, _alike(row.gpus)) for row in told],
+        "host": host,
+        "what": describe(known),
+        "reason": _sentence(known.reason),
+        "tiles": tiles(known),
+        "told": [(f"H{row.id}", row, _counted(gpu["name"] for gpu in row.gpus)) for row in _told(view)],
     }
 
 
-def hosts_of(db: Session, session_id: int | None) -> Sequence[Host]:
-    owner = col(Host.session_id)
-    mine = owner.is_(None) if session_id is None else owner.is_(None) | (owner == session_id)
-    return db.exec(select(Host).where(mine).order_by(col(Host.id))).all()
+def _told(view: View) -> Sequence[Host]:
+    mine = col(Host.session_id) == view.session_id
+    return [row for row in view.db.exec(select(Host).where(mine)).all() if row.gpus and not row.machine]
 
 
-def latest(db: Session) -> dict[tuple[int, int], GpuSample]:
-    """The last reading of each GPU, by (host, index)."""
-    last = select(GpuSample.host_id, GpuSample.gpu, func.max(GpuSample.at).label("at"))
-    newest = last.group_by(col(GpuSample.host_id), col(GpuSample.gpu)).subquery()
-    table = GpuSample
-    same = and_(col(table.host_id) == newest.c.host_id, col(table.gpu) == newest.c.gpu, col(table.at) == newest.c.at)
-    return {(row.host_id, row.gpu): row for row in db.exec(select(table).join(newest, same)).all()}
+def tiles(known: LiveHardware) -> list[Tile]:
+    samples = {sample.index: sample for sample in known.samples}
+    alike = len({_kind(gpu) for gpu in known.facts}) == 1
+    return [_tile(gpu, samples.get(gpu.index), known.processes, alike) for gpu in known.facts]
 
 
-def tiles(host: Host, samples: dict[tuple[int, int], GpuSample], now: datetime) -> list[Tile]:
-    return [_tile(host, gpu, samples.get((host.id or 0, gpu["index"])), now) for gpu in host.gpus]
+def composition(known: LiveHardware | None) -> tuple[Any, ...]:
+    """What is drawn anew when it changes: which GPUs there are and who is on them; values move by themselves."""
+    if known is None:
+        return ()
+    owners = sorted((one.process.index, one.process.pid, one.launch_id or 0) for one in known.processes)
+    return (known.host_id, known.reason, tuple(_kind(gpu) for gpu in known.facts), tuple(owners))
 
 
-def _tile(host: Host, gpu: dict[str, Any], sample: GpuSample | None, now: datetime) -> Tile:
-    if sample is None or (now - sample.at).total_seconds() > _STALE_S:
-        sample = GpuSample(host_id=host.id or 0, gpu=gpu["index"], at=now)
-    used, total = sample.memory_used_bytes, gpu.get("memory_bytes")
-    utilization = sample.utilization
+def describe(known: LiveHardware) -> str:
+    """What the GPUs are, where they are alike: 8 × NVIDIA H200, 140.4 GiB each, Gen5 x16; driver 580.95."""
+    parts = [_counted(gpu.name or "unknown GPU" for gpu in known.facts)] if known.facts else []
+    if len({_kind(gpu) for gpu in known.facts}) == 1:
+        first = known.facts[0]
+        if first.memory_bytes:
+            parts.append(f"{words.gib(first.memory_bytes)} GiB{' each' if len(known.facts) > 1 else ''}")
+        if first.pcie:
+            parts.append(f"PCIe {first.pcie}")
+    if known.driver:
+        parts.append(f"driver {known.driver}")
+    if known.cuda_driver:
+        parts.append(f"CUDA {known.cuda_driver}")
+    return ", ".join(parts)
+
+
+def _kind(gpu: GpuFacts) -> tuple[Any, ...]:
+    return gpu.name, gpu.memory_bytes, gpu.pcie, gpu.reason is None
+
+
+def _tile(gpu: GpuFacts, sample: GpuSample | None, processes: Sequence[Owned], alike: bool) -> Tile:
+    now = sample or GpuSample(gpu.index, gpu.uuid or "")
+    used, total = now.memory_used_bytes, now.memory_total_bytes or gpu.memory_bytes
+    use = now.utilization_percent
     return Tile(
-        key=f"H{host.id}.{gpu['index']}",
-        index=gpu["index"],
-        name=gpu["name"],
-        pcie=gpu.get("pcie") or "",
-        utilization=None if utilization is None else utilization / 100,
+        index=gpu.index,
+        name="" if alike else _one(gpu),
+        utilization=None if use is None else use / 100,
         memory=used / total if used is not None and total else None,
-        utilization_text="–" if utilization is None else f"{utilization:.0f} %",
-        memory_text=_memory(used, total),
-        power="–" if sample.power_w is None else f"{sample.power_w:.0f} W",
-        temperature="–" if sample.temperature_c is None else f"{sample.temperature_c:.0f} °C",
-        throttle=sample.throttle or "",
+        utilization_text=_UNKNOWN if use is None else f"{use} %",
+        memory_text=_UNKNOWN if used is None else f"{words.gib(used)} GiB",
+        power=_UNKNOWN if now.power_w is None else f"{now.power_w:.0f} W",
+        temperature=_UNKNOWN if now.temperature_c is None else f"{now.temperature_c} °C",
+        notice=now.reason or gpu.reason or _throttled(now),
+        owners=_owners([one for one in processes if one.process.index == gpu.index]),
     )
 
 
-def _memory(used: int | None, total: int | None) -> str:
-    if used is None:
-        return f"– / {words.gib(total)} GiB" if total else "–"
-    return f"{words.gib(used)} / {words.gib(total)} GiB" if total else f"{words.gib(used)} GiB"
+def _one(gpu: GpuFacts) -> str:
+    memory = f"{words.gib(gpu.memory_bytes)} GiB" if gpu.memory_bytes else ""
+    return ", ".join(part for part in (gpu.name or "unknown GPU", memory, gpu.pcie) if part)
 
 
-def _alike(gpus: Sequence[dict[str, Any]]) -> str:
+def _throttled(sample: GpuSample) -> str:
+    if not sample.throttled:
+        return ""
+    reasons = [word for word in sample.throttle_reasons or () if word not in ("idle", "application clocks")]
+    return f"throttled: {', '.join(reasons)}"
+
+
+def _owners(processes: Sequence[Owned]) -> list[tuple[str, str]]:
+    """(launch or process, memory) of those that hold the most."""
+    largest = sorted(processes, key=lambda one: -(one.process.used_bytes or 0))
+    told = [
+        (
+            f"L{one.launch_id}" if one.launch_id else f"{one.name or 'process'} {one.process.pid}",
+            f"{words.gib(one.process.used_bytes)} GiB" if one.process.used_bytes else "",
+        )
+        for one in largest[:_MOST_OWNERS]
+    ]
+    more = len(largest) - len(told)
+    return [*told, (f"{more} more", "")] if more else told
+
+
+def _counted(names: Any) -> str:
     """8 × NVIDIA H200, 1 × …"""
-    names: dict[str, int] = {}
-    for gpu in gpus:
-        names[gpu["name"]] = names.get(gpu["name"], 0) + 1
-    return ", ".join(f"{many} × {name}" for name, many in names.items())
+    told: dict[str, int] = {}
+    for name in names:
+        told[name] = told.get(name, 0) + 1
+    return ", ".join(f"{many} × {name}" for name, many in told.items())
+
+
+def _sentence(text: str | None) -> str:
+    return "" if not text else f"{text[:1].upper()}{text[1:].rstrip('.')}."

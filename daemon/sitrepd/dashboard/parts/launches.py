@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +11,8 @@ from sitrepd.dashboard import words
 from sitrepd.dashboard.progress import Progress, progress
 from sitrepd.dashboard.view import View
 from sitrepd.launches.engines.base import PHASE, PHASE_ORDER
-from sitrepd.launches.models import ALIVE
+from sitrepd.launches.models import ALIVE, Launch
+from sitrepd.reporting import command_line
 
 _MOST = 60
 _MOST_SHOWN = 4
@@ -49,11 +49,7 @@ class Panel:
     @property
     def command(self) -> str:
         """As it would be pasted; "" where it was not recorded."""
-        told = self.told
-        if told.command or not told.argv:
-            return told.command or ""
-        env = " ".join(f"{name}={shlex.quote(value)}" for name, value in (told.env or {}).items())
-        return f"{env} {shlex.join(told.argv)}".strip()
+        return command_line(self.told.command, self.told.argv, self.told.env) or ""
 
     @property
     def recorded(self) -> bool:
@@ -68,8 +64,19 @@ def look(view: View) -> dict[str, Any]:
     return {
         "panels": [panel(launch, view.alive("launches"), view.now) for launch in full],
         "others": [_line(launch) for launch in told if launch.id not in shown],
+        "elsewhere": _elsewhere(view),
         "count": view.count("launch"),
     }
+
+
+def _elsewhere(view: View) -> list[tuple[str, str | None, Any]]:
+    """(id, session, what is known now) of living launches that are not of this session: they take GPUs too."""
+    found = []
+    for number, living in view.alive("launches").items():
+        row = view.db.get(Launch, number)
+        if row is not None and row.session_id != view.session_id:
+            found.append((f"L{number}", f"S{row.session_id}" if row.session_id else None, living))
+    return found
 
 
 def _shown_in_full(told: Sequence[Any]) -> list[Any]:
@@ -128,7 +135,7 @@ def _row(phase: Any, began: datetime | None, end: datetime, span_s: float, livin
         title=info.title if info else phase.name.replace("_", " "),
         kind=info.state if info else "loading",
         time="" if seconds is None else words.seconds_text(seconds),
-        note=_note(phase),
+        note="" if living or phase.ended_at is not None else _note(phase),
         open=phase.ended_at is None,
         x=round(x, 1),
         width=round(width, 1),
