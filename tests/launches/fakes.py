@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from sitrepd.launches.launchers.base import Exit, Launched, LaunchRequest
+from sitrepd.launches.launchers.local import LocalLauncher
 
 _FAKE = """#!{python} -IS
 import json, os, sys
@@ -23,6 +26,14 @@ with open(where + "/dump.new", "w") as file:
 os.rename(where + "/dump.new", where + "/dump.json")
 """
 _OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "LC_CTYPE"}
+PYTHON = [sys.executable, "-I", "-S"]
+WAITS = """
+import os, signal, sys
+def end(*_): sys.exit(7)
+signal.signal(signal.SIGUSR1, end)
+print("waiting", flush=True)
+while True: signal.pause()
+"""
 T = TypeVar("T")
 
 
@@ -116,3 +127,30 @@ def gone(pid: int) -> bool:
         return ") Z " in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+class Room:
+    """Launches in a temporary folder; whatever of them still lives is killed at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.launcher = LocalLauncher()
+        self.started: list[Launched] = []
+
+    def launch(self, argv: list[str] | None = None, **more: Any) -> Launched:
+        request = LaunchRequest(
+            **{"cwd": self.folder, "env": {"PATH": "/usr/bin:/bin"}, "argv": argv, **self._new(), **more}
+        )
+        self.started.append(self.launcher.launch(request))
+        return self.started[-1]
+
+    def _new(self) -> dict[str, Path]:
+        number = len(list(self.folder.glob("state*")))
+        return {"state_dir": self.folder / f"state{number}", "log_path": self.folder / f"log{number}"}
+
+    def ended(self, launched: Launched) -> Exit:
+        return until(lambda: self.launcher.poll(launched))
+
+    def end(self) -> None:
+        for launched in self.started:
+            self.launcher.kill(launched)

@@ -11,15 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.launches.fakes import gone, until
+from tests.launches.fakes import PYTHON, WAITS, Room, gone, until
 
 from sitrepd.launches.caller import caller_context
-from sitrepd.launches.command import CommandError
-from sitrepd.launches.launchers.base import Launched, LaunchError, LaunchLog, LaunchRequest
+from sitrepd.launches.launchers.base import Launched, LaunchLog
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import is_alive, process_tree, send_signal
 
-PYTHON = [sys.executable, "-I", "-S"]
 TELLS = """
 import json, os, resource, signal, sys
 print(json.dumps(dict(
@@ -29,40 +27,6 @@ print(json.dumps(dict(
     ignored=[int(s) for s in range(1, 32) if signal.getsignal(s) == signal.SIG_IGN],
 )))
 """
-WAITS = """
-import os, signal, sys
-def end(*_): sys.exit(7)
-signal.signal(signal.SIGUSR1, end)
-print("waiting", flush=True)
-while True: signal.pause()
-"""
-
-
-class Room:
-    """Launches in a temporary folder; whatever of them still lives is killed at the end."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.launcher = LocalLauncher()
-        self.started: list[Launched] = []
-
-    def launch(self, argv: list[str] | None = None, **more) -> Launched:
-        request = LaunchRequest(
-            **{"cwd": self.folder, "env": {"PATH": "/usr/bin:/bin"}, "argv": argv, **self._new(), **more}
-        )
-        self.started.append(self.launcher.launch(request))
-        return self.started[-1]
-
-    def _new(self) -> dict[str, Path]:
-        number = len(list(self.folder.glob("state*")))
-        return {"state_dir": self.folder / f"state{number}", "log_path": self.folder / f"log{number}"}
-
-    def ended(self, launched: Launched):
-        return until(lambda: self.launcher.poll(launched))
-
-    def end(self) -> None:
-        for launched in self.started:
-            self.launcher.kill(launched)
 
 
 @pytest.fixture
@@ -340,64 +304,6 @@ def test_logs_are_where_the_output_really_goes(room: Room) -> None:
     assert room.launcher.logs(launched) == launched.logs
 
 
-@pytest.mark.parametrize(
-    ("more", "kind", "message"),
-    [
-        ({"argv": ["nosuch"]}, "program_not_found", "No such program: nosuch; PATH searched: /usr/bin:/bin."),
-        ({"argv": ["./nothing"]}, "program_not_found", "No such program: ./nothing (in {folder})."),
-        ({"argv": ["./plain"]}, "permission", "./plain is not executable: chmod +x it"),
-        ({"argv": ["./lost"]}, "program_not_found", "./lost needs /no/such/python, which does not exist."),
-        ({"argv": ["./text"]}, "permission", "./text is not a program: it has no #! line"),
-        ({"argv": ["."]}, "permission", "is a folder, not a program"),
-        ({"argv": ["true"], "cwd": Path("/no/where")}, "folder_missing", "directory does not exist: /no/where."),
-        ({"argv": ["true"], "cwd": Path("here")}, "folder_missing", "The working directory must be absolute: here."),
-        ({"argv": ["true"], "log_path": Path("/no/where/l")}, "log_folder_missing", "does not exist: /no/where."),
-        ({"argv": ["true"], "log_path": Path("/")}, "log_not_writable", "The log / cannot be written: Is a directory."),
-        ({"argv": []}, "command", "argv is empty"),
-        ({"argv": ["true", "a\0b"]}, "command", "NUL"),
-        ({"argv": ["true"], "command": "true"}, "command", "Either a command line or argv"),
-        ({"command": "source ./bad.sh; python3.99 x"}, "program_not_found", "python3.99: not found"),
-        ({"argv": ["true"], "state_dir": Path("/proc/x")}, "state_folder", "/proc/x cannot be made"),
-    ],
-)  # fmt: skip
-def test_a_start_that_fails_says_why(more, kind: str, message: str, room: Room) -> None:
-    for name, text in {"plain": "x", "lost": "#!/no/such/python\n", "text": "\x00\x01", "bad.sh": ""}.items():
-        (room.folder / name).write_text(text)
-        (room.folder / name).chmod(0o644 if name == "plain" else 0o755)
-    with pytest.raises(LaunchError) as error:
-        room.launch(**more)
-    assert error.value.kind == kind
-    assert message.replace("{folder}", str(room.folder)) in error.value.detail.replace("command not found", "not found")
-
-
-def test_a_failed_start_is_told_to_the_next_daemon_too(room: Room) -> None:
-    with pytest.raises(LaunchError):
-        room.launch(["no-such-program"])
-    with pytest.raises(LaunchError, match="No such program: no-such-program"):
-        LocalLauncher().adopt(room.folder / "state0")
-
-
-def test_a_command_that_cannot_be_read_starts_nothing(room: Room) -> None:
-    with pytest.raises(CommandError):
-        room.launch(command="python 'a")
-    assert not list(room.folder.glob("state*"))
-
-
-def test_a_state_folder_serves_one_launch(room: Room) -> None:
-    launched = room.launch([*PYTHON, "-c", WAITS])
-    with pytest.raises(LaunchError, match="already belongs to another launch"):
-        room.launch(["true"], state_dir=launched.state_dir)
-    assert room.launcher.adopt(room.folder / "state0").identity == launched.identity
-
-
-def test_nothing_to_adopt_is_said(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="Nothing was started"):
-        LocalLauncher().adopt(tmp_path / "none")
-    (tmp_path / "status.json").write_text("{")
-    with pytest.raises(LaunchError, match="cannot be read"):
-        LocalLauncher().adopt(tmp_path)
-
-
 def test_the_log_is_appended_to_or_emptied_as_told(room: Room) -> None:
     log = room.folder / "log"
     log.write_text("before\n")
@@ -410,18 +316,3 @@ def test_the_log_is_appended_to_or_emptied_as_told(room: Room) -> None:
 def test_an_exit_at_once_is_an_exit_not_a_failed_start(room: Room) -> None:
     assert room.ended(room.launch(command="sh -c 'exit 3'")).exit_code == 3
     assert room.ended(room.launch(command="sh -c 'kill -9 $$'")).signal == signal.SIGKILL
-
-
-def test_a_python_that_cannot_start_is_said(tmp_path: Path) -> None:
-    request = LaunchRequest(tmp_path / "state", tmp_path / "log", tmp_path, {}, argv=["true"])
-    with pytest.raises(LaunchError, match="The supervisor did not start"):
-        LocalLauncher(python="/bin/false").launch(request)
-    with pytest.raises(LaunchError, match=r"took over 0\.05 s"):
-        LocalLauncher(python=_sleeper(tmp_path), timeout_s=0.05).launch(request)
-
-
-def _sleeper(folder: Path) -> str:
-    path = folder / "python"
-    path.write_text("#!/bin/sh\nexec sleep 5\n")
-    path.chmod(0o755)
-    return str(path)

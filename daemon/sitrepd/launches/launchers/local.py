@@ -95,7 +95,11 @@ class LocalLauncher:
         deadline = time.monotonic() + _LATE_STATUS_S
         while True:
             supervised = is_alive(launched.supervisor)
-            if ended := _exit(_read_status(launched.state_dir)):
+            try:
+                ended = _exit(_read_status(launched.state_dir))
+            except LaunchError as error:
+                return Exit(known=False, reason=error.detail)
+            if ended:
                 return ended
             if not supervised:
                 return Exit(known=False, reason="Its supervisor was killed before it could write down how it ended.")
@@ -203,11 +207,12 @@ def _told_logs(command: ShellCommand, default: LaunchLog) -> tuple[LaunchLog, ..
         ("stderr", command.stderr_raw, command.stderr_path, command.stderr_append),
         ("stdout", command.log_raw, command.log_path, command.append),
     ]
-    logs = [
-        replace(default, kind=kind) if raw is None else LaunchLog(Path(path), kind, append)
-        for kind, raw, path, append in streams
-        if raw is None or path
-    ]
+    logs = []
+    for kind, raw, path, append in streams:
+        if raw is None:
+            logs.append(replace(default, kind=kind))
+        elif path:
+            logs.append(LaunchLog(Path(path), kind, append))
     if len(logs) == 2 and logs[0].path == logs[1].path:
         return (replace(logs[0], kind="both"),)
     return tuple(logs)
@@ -268,10 +273,11 @@ def _exit(status: dict[str, Any] | None) -> Exit | None:
         return None
     return Exit(
         known=True,
-        exit_code=status["exit_code"],
-        signal=status["signal"],
+        exit_code=status.get("exit_code"),
+        signal=status.get("signal"),
         ended_at=datetime.fromtimestamp(status["ended_at"], UTC),
-        max_rss_bytes=status["max_rss_bytes"],
-        cpu_s=status["cpu_s"],
-        leftovers=tuple(Leftover(**leftover) for leftover in status["leftovers"]),
+        max_rss_bytes=status.get("max_rss_bytes"),
+        cpu_s=status.get("cpu_s"),
+        leftovers=tuple(Leftover(**leftover) for leftover in status.get("leftovers", ())),
+        reason=status["error"]["message"] if "error" in status else None,
     )
