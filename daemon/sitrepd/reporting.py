@@ -24,7 +24,12 @@ def table_of(report: Report, word: str) -> Any:
 
 
 def rows(
-    report: Report, word: str, names: Sequence[str], *conditions: Any, limit: int | None = None, everywhere: bool = False
+    report: Report,
+    word: str,
+    names: Sequence[str],
+    *conditions: Any,
+    limit: int | None = None,
+    everywhere: bool = False,
 ) -> list[Any]:
     """The named columns of the session's facts of one kind, newest first; no objects are built for them."""
     table = table_of(report, word)
@@ -39,7 +44,9 @@ def count(report: Report, word: str, *conditions: Any) -> int:
     return report.db.exec(query).one()
 
 
-def children(report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str]) -> dict[int, list[Any]]:
+def children(
+    report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str]
+) -> dict[int, list[Any]]:
     """The named columns of rows that belong to the numbered facts, by fact, in the order in which they were stored."""
     found: dict[int, list[Any]] = {}
     if not numbers:

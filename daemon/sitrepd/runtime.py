@@ -27,8 +27,11 @@ class Activity:
 
     def idle_s(self, session_id: int | None) -> float:
         """Seconds since the last fact or question of that session (of the daemon's start, if none came yet)."""
-        latest = max(self._last.get(session_id, self._start), self._last.get(None, self._start))
-        return time.monotonic() - latest
+        return time.monotonic() - self.last(session_id)
+
+    def last(self, session_id: int | None) -> float:
+        """When that was, by the monotonic clock."""
+        return max(self._last.get(session_id, self._start), self._last.get(None, self._start))
 
 
 @dataclass

@@ -96,7 +96,14 @@ def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[s
     for public_id in row.launches:
         found = commands.get(public_id)
         if found is not None and found["command"] is not None:
-            return {"kind": "command", "ids": [public_id], "what": f"command of {public_id}", "launch": public_id, "of": list(row.ids), **found}
+            return {
+                "kind": "command",
+                "ids": [public_id],
+                "what": f"command of {public_id}",
+                "launch": public_id,
+                "of": list(row.ids),
+                **found,
+            }
     return {"kind": "no_command", "ids": [*row.ids, *row.launches], "of": list(row.ids), "launches": list(row.launches)}
 
 
@@ -114,9 +121,7 @@ def _figures(row: Row) -> dict[str, Any]:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def table_section(
-    comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]]
-) -> Section:
+def table_section(comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]]) -> Section:
     """One row a configuration, what all of them share told once, then the other figures and the runs without it."""
     shown, earlier = _chosen(comparison)
     runs = [by_id[row.ids[0]] for row in shown]
@@ -136,9 +141,7 @@ def table_section(
     baseline = comparison.baseline
     if baseline is not None:
         data["baseline"] = list(baseline.ids)
-    return Section(
-        name="benchmarks", title="Benchmarks", order=80, priority=20, items=items, data=data, more=_LIST
-    )
+    return Section(name="benchmarks", title="Benchmarks", order=80, priority=20, items=items, data=data, more=_LIST)
 
 
 def _chosen(comparison: Comparison) -> tuple[list[Row], int]:
@@ -178,8 +181,10 @@ def _details(
 ) -> Iterable[dict[str, Any]]:
     """The other figures of baseline, best and the latest runs, and the runs that the table cannot hold."""
     first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
-    for place, (public_id, row) in enumerate(reversed(by_id.items())):
-        told = [r.measure(one) for one in metrics.get(row.id, ()) if one.name != comparison.metric or public_id not in rowed]
+    for place, (public_id, row) in enumerate(reversed(list(by_id.items()))):
+        told = [
+            r.measure(one) for one in metrics.get(row.id, ()) if one.name != comparison.metric or public_id not in rowed
+        ]
         if public_id in rowed and (place >= _DETAILS and public_id not in first):
             continue
         if not told and public_id in rowed and not row.artifact and not row.tool:

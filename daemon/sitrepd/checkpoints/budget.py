@@ -34,7 +34,7 @@ def parse_budget(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One item as text; `rank` says when it is taken, `place` where it stands, `name` how it is called when left out."""
+    """One item as text: `rank` says when it is taken, `place` where it stands, `name` what it is called if left out."""
 
     text: str
     name: str

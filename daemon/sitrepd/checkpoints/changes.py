@@ -59,7 +59,7 @@ def changes_since(db: Session, session_id: int, event: int) -> Changes:
     """What happened to the session's facts after that event, oldest first."""
     query: Any = (
         select(Event.kind, Event.subject, Event.data)
-        .where(col(Event.session_id) == session_id, col(Event.id) > event)
+        .where(_of(session_id), col(Event.id) > event)
         .order_by(col(Event.id))
         .limit(_MOST + 1)
     )
@@ -69,6 +69,11 @@ def changes_since(db: Session, session_id: int, event: int) -> Changes:
         if not kind.startswith(_ASIDE):
             _note(changes, kind, subject, data or {})
     return changes
+
+
+def _of(session_id: int) -> Any:
+    """Events of the session's facts, and of the session itself, which belongs to none."""
+    return (col(Event.session_id) == session_id) | (col(Event.subject) == f"S{session_id}")
 
 
 def _note(changes: Changes, kind: str, subject: str, data: dict[str, Any]) -> None:
@@ -113,7 +118,7 @@ def _idle(db: Session, session_id: int) -> Iterable[Section]:
     moment = last_told(db, session_id)
     if moment is None:
         return
-    item = {"kind": "idle", "ids": [], "what": "idle since", "since": when(moment)}
+    item: dict[str, Any] = {"kind": "idle", "ids": [], "what": "idle since", "since": when(moment)}
     item |= {"volatile": True, "pinned": False, "priority": 28, "order": 50}
     yield Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])
 
@@ -122,6 +127,6 @@ def last_told(db: Session, session_id: int) -> datetime | None:
     """When the last fact of the session was told; what the daemon observes by itself does not count."""
     kind = col(Event.kind)
     aside = [kind.startswith(prefix) for prefix in _ASIDE]
-    query = select(Event.at).where(col(Event.session_id) == session_id, kind != "launch.changed", *(~one for one in aside))
+    query = select(Event.at).where(_of(session_id), kind != "launch.changed", *(~one for one in aside))
     found: Sequence[datetime] = db.exec(query.order_by(col(Event.id).desc()).limit(1)).all()
     return found[0] if found else None

@@ -26,7 +26,7 @@ _OWN = frozenset({"changes"})
 
 @dataclass(frozen=True)
 class Collected:
-    """The section model at full size; `digest` is over the facts, without what passes by itself; `event` the last one seen."""
+    """The section model at full size; `digest` is over the facts alone, `event` is the last one that was seen."""
 
     session: str
     name: str
@@ -66,7 +66,7 @@ def _ask(name: str, say: Any, report: Report) -> Iterable[Section]:
         return say(report)  # type: ignore[no-any-return]
     except Exception as error:
         log.exception("the report of %s failed", name)
-        text = f"The part {name} of this checkpoint could not be collected ({type(error).__name__}); see the daemon's log."
+        text = f"What {name} says could not be collected ({type(error).__name__}); the daemon's log has the details."
         item = {"kind": "note", "ids": [], "text": text, "what": f"failure of {name}", "order": 90}
         return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
 

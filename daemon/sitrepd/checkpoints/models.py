@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import CheckpointRef, Count, FactIn, FactOut, Flag, Name, Shape, partial, example
+from sitrepd.shapes import CheckpointRef, Count, FactIn, FactOut, Flag, Name, Shape, example, partial
 from sitrepd.storage.base import FactRow, json_field, link, time_field
 
 
 class Checkpoint(FactRow, table=True):
-    """`rendered` is the section model; `markdown` the stored bytes; `digest` of the facts, without ages and progress."""
+    """`rendered` is the section model, `markdown` the stored text, `digest` that of the facts."""
 
     number: int
     trigger: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ def render(rendered: Mapping[str, Any], form: str, most: int | None, templates: 
         return to_json(rendered, most)
     text = to_markdown(rendered, most, templates)
     if form == "html":
-        return to_html(text, title(rendered))
+        return templates.page(title(rendered), to_html(text))
     return to_text(text) if form == "txt" else text
 
 
@@ -132,31 +131,14 @@ def _plain(line: str) -> str | None:
     return line
 
 
-def to_html(markdown: str, name: str) -> str:
-    """A page of its own: no scripts, nothing loaded, good to print, in light and dark."""
-    return _PAGE.format(title=html.escape(name), body=_markdown().render(markdown))
+def to_html(markdown: str) -> str:
+    """The Markdown of a checkpoint as HTML; told text can bring no tags, links or images into it."""
+    return str(_markdown().render(markdown))
 
 
 @cache
 def _markdown() -> MarkdownIt:
-    """Only what the templates use: no links, images, entities or HTML can come out of told text."""
+    """Only what the templates use; all else is printed as it is told."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("zero", {"html": False}).enable(["heading", "list", "fence", "table", "backticks"])
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title><style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
-h2 {{ font-size: 1.15rem; margin: 1.6em 0 .4em; border-bottom: 1px solid color-mix(in srgb, currentColor 25%, transparent); }}
-ul {{ padding-left: 1.2rem; }}
-pre {{ white-space: pre-wrap; padding: .6rem .8rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: 4px; }}
-code, pre {{ font-family: ui-monospace, monospace; font-size: .9em; }}
-table {{ border-collapse: collapse; display: block; overflow-x: auto; }}
-th, td {{ text-align: left; vertical-align: top; padding: .2rem .6rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); }}
-@media print {{ body {{ max-width: none; margin: 0; font-size: 10pt; }} h2 {{ break-after: avoid; }} tr, pre {{ break-inside: avoid; }} }}
-</style></head><body>
-{body}</body></html>
-"""

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.checkpoints import models as m
 from sitrepd.facts import Noun
 from sitrepd.slices import Slice
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
 
 CHECKPOINT = Noun(
     "checkpoint", "checkpoints", "C", m.Checkpoint, m.CheckpointRecord, m.CheckpointRecord, m.CheckpointPublic,
@@ -15,4 +24,17 @@ DELIVERY = Noun(
     "One hand-over of a checkpoint to an agent.",
 )  # fmt: skip
 
-SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY))
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.checkpoints.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.checkpoints.idle import Watch
+
+    return (Watch(runtime),)
+
+
+SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services)

@@ -1,9 +1,10 @@
-"""Sections as text: one Jinja template each, sandboxed; the user's own come first, and a broken one costs only itself."""
+"""Sections as text: one sandboxed Jinja template each; the user's own come first, and a broken one costs little."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,15 +12,25 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from jinja2 import ChoiceLoader, FileSystemLoader, Template, TemplateError, TemplateNotFound, TemplateSyntaxError, Undefined
+from jinja2 import (
+    ChoiceLoader,
+    FileSystemLoader,
+    Template,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+    Undefined,
+)
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sitrepd.checkpoints import budget, quote, words
 from sitrepd.checkpoints.budget import Part, Piece
 from sitrepd.paths import resource_dir
 
+log = logging.getLogger(__name__)
 _SUFFIX = ".md.j2"
 _BARE = "section.md.j2"
+_PAGE = "page.html.j2"
 
 
 class _Missing(Undefined):
@@ -59,6 +70,14 @@ class Templates:
             if self._all is self._shipped:
                 raise
             return _with_notice(_set(self._shipped, section), section, failure)
+
+    def page(self, title: str, body: str) -> str:
+        """A page around the HTML of a checkpoint, by `page.html.j2`."""
+        try:
+            return self._all.get_template(_PAGE).render(title=title, body=body)
+        except Exception:
+            log.exception("the template %s failed", _PAGE)
+            return self._shipped.get_template(_PAGE).render(title=title, body=body)
 
 
 def _environment(folders: list[Path]) -> ImmutableSandboxedEnvironment:

@@ -9,7 +9,7 @@ from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
 
 _COLUMNS = (
-    "id", "kind", "title", "detail", "reason", "evidence", "status", "supersedes_id", "at", "provenance", "imported_from",
+    "id", "kind", "title", "detail", "reason", "evidence", "status", "supersedes_id", "at", "provenance",
 )  # fmt: skip
 # Section, title, place, priority, pinned, and the kinds that stand in it.
 _SECTIONS = (

@@ -38,7 +38,14 @@ def _last_message(report: Report) -> Any:
 def now(message: Any) -> list[Section]:
     if message is None:
         return []
-    item = {"kind": "message", "ids": [], "what": "last message", "number": message.number, "role": message.role, "at": r.when(message.at)}
+    item = {
+        "kind": "message",
+        "ids": [],
+        "what": "last message",
+        "number": message.number,
+        "role": message.role,
+        "at": r.when(message.at),
+    }
     item |= {"empty": not message.text.strip(), "synthetic": message.synthetic}
     item |= {"pinned": False, "priority": 28, "order": 40}
     return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
@@ -47,15 +54,25 @@ def now(message: Any) -> list[Section]:
 def goal(session: Any, directives: Sequence[Any]) -> Section:
     """The goal and the directives, word for word; directives that were taken back last."""
     public_id = f"S{session.id}"
-    first = {"kind": "goal", "id": public_id, "ids": [public_id], "name": session.name} | r.present(
-        goal=session.goal,
+    goal = {
+        "kind": "goal",
+        "id": public_id,
+        "ids": [public_id],
+        "what": "the goal",
+        "goal": session.goal,
+        "priority": 9,
+    }
+    about = {"kind": "session", "id": public_id, "ids": [public_id], "name": session.name} | r.present(
+        pinned=False,
+        priority=29,
+        order=1000,
         best_metric=session.best_metric,
         started_at=r.when(_began(session)),
         ended_at=r.when(session.ended_at),
         imported_from=session.imported_from,
     )
     ordered = sorted(directives, key=lambda row: (not row.active, row.id))
-    items = [first, *(_directive(row) for row in ordered)]
+    items = [goal, *(_directive(row) for row in ordered), about]
     return Section(
         name="goal", title="Goal and directives", order=30, priority=2, pinned=True, items=items,
         more="sitrep directive list",
@@ -80,7 +97,7 @@ def next_steps(found: Sequence[Any]) -> Section:
     open_ones = [row for row in found if row.state in ("todo", "doing")]
     open_ones.sort(key=lambda row: (row.order is None, row.order or 0, row.id))
     closed = [row for row in found if row.state not in ("todo", "doing")]
-    items = [_step(row) for row in open_ones]
+    items = [_step(row) | ({"priority": 9} if place else {}) for place, row in enumerate(open_ones)]
     items += [_step(row) | {"pinned": False, "priority": 80} for row in closed[:_CLOSED_STEPS]]
     return Section(
         name="next_steps", title="Next steps", order=20, priority=3, pinned=True, items=items,

@@ -12,8 +12,8 @@ from sitrepd.sections import Report, Section
 _COLUMNS = ("id", "host_id", "launch_id", "packages", "driver", "cuda", "python", "os", "git", "note")
 _LATEST = 50
 _FIRST = (
-    "sglang", "vllm", "torch", "sgl-kernel", "sglang-kernel", "flashinfer-python", "flash-attn", "triton", "transformers",
-    "nvidia-nccl-cu12", "nvidia-nccl-cu13", "cuda-python", "xgrammar", "numpy",
+    "sglang", "vllm", "torch", "sgl-kernel", "sglang-kernel", "flashinfer-python", "flash-attn", "triton",
+    "transformers", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "cuda-python", "xgrammar", "numpy",
 )  # fmt: skip
 
 
@@ -32,7 +32,9 @@ def sections(found: Sequence[Any], hosts: dict[int, dict[str, Any]], earlier: in
         groups.setdefault(json.dumps(told, sort_keys=True), []).append(row)
     items = [_item(group, hosts) for group in groups.values()]
     data = r.present(earlier=earlier or None)
-    return [Section(name="stack", title="Stack", order=130, priority=55, items=items, data=data, more="sitrep stack list")]
+    return [
+        Section(name="stack", title="Stack", order=130, priority=55, items=items, data=data, more="sitrep stack list")
+    ]
 
 
 def _item(group: Sequence[Any], hosts: dict[int, dict[str, Any]]) -> dict[str, Any]:

@@ -35,11 +35,13 @@ class Bell:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Event] = set()
         self._closed = False
+        self.commits = 0
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
     def ring(self) -> None:
+        self.commits += 1  # by the write thread alone, before anybody learns of the commit
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake)

@@ -1,0 +1,50 @@
+"""Files of the latest checkpoint, for whoever has no other way to read it, also when the daemon is dead."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from sqlmodel import col, select
+
+from sitrepd.runtime import Runtime
+from sitrepd.sessions.models import Folder
+
+log = logging.getLogger(__name__)
+
+
+def write_files(runtime: Runtime, session_id: int, markdown: str) -> None:
+    """Rewrite `<data_dir>/latest/S1.md` and the files that the session's folders ask for."""
+    for path in paths(runtime, session_id):
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(path, markdown)
+        except OSError as error:
+            log.warning("the latest checkpoint could not be written to %s: %s", path, error.strerror or error)
+
+
+def paths(runtime: Runtime, session_id: int) -> Iterable[Path]:
+    yield runtime.settings.data_dir / "latest" / f"S{session_id}.md"
+    query = select(Folder.path, Folder.file).where(Folder.session_id == session_id, col(Folder.file).is_not(None))
+    with runtime.store.read() as db:
+        ties = db.exec(query).all()
+    for folder, file in ties:
+        top = Path(folder).parent if Path(folder).name == ".git" else Path(folder)
+        yield top / str(file)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """A reader sees the old text or the new, never a part; the mode of a file that is there stays."""
+    target = path.resolve()
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        with suppress(FileNotFoundError):
+            partial.chmod(target.stat().st_mode & 0o777)
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
