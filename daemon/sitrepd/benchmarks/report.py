@@ -93,18 +93,13 @@ def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any]) -> di
 
 
 def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    of = list(row.ids)
     for public_id in row.launches:
         found = commands.get(public_id)
         if found is not None and found["command"] is not None:
-            return {
-                "kind": "command",
-                "ids": [public_id],
-                "what": f"command of {public_id}",
-                "launch": public_id,
-                "of": list(row.ids),
-                **found,
-            }
-    return {"kind": "no_command", "ids": [*row.ids, *row.launches], "of": list(row.ids), "launches": list(row.launches)}
+            item = {"kind": "command", "ids": [public_id], "what": f"command of {public_id}", "launch": public_id}
+            return item | {"of": of, **found}
+    return {"kind": "no_command", "ids": [*of, *row.launches], "of": of, "launches": list(row.launches)}
 
 
 def _figures(row: Row) -> dict[str, Any]:
@@ -179,23 +174,21 @@ def _told(settings: Mapping[str, Any]) -> list[str]:
 def _details(
     comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]], rowed: set[str]
 ) -> Iterable[dict[str, Any]]:
-    """The other figures of baseline, best and the latest runs, and the runs that the table cannot hold."""
+    """The other figures of baseline, best and the latest runs, and the latest runs that the table cannot hold."""
+    latest = list(by_id)[::-1]
     first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
-    for place, (public_id, row) in enumerate(reversed(list(by_id.items()))):
-        told = [
-            r.measure(one) for one in metrics.get(row.id, ()) if one.name != comparison.metric or public_id not in rowed
-        ]
-        if public_id in rowed and (place >= _DETAILS and public_id not in first):
-            continue
-        if not told and public_id in rowed and not row.artifact and not row.tool:
-            continue
-        yield {
-            "kind": "run", "id": public_id, "ids": [public_id], "order": 20_000 + place, "in_table": public_id in rowed,
-            "priority": 58 if public_id in rowed else 22, "comparable": row.comparable, "metrics": told,
-        } | r.present(
-            name=row.name, tool=row.tool, launch=r.public("L", row.launch_id), artifact=row.artifact,
-            note=None if public_id in rowed else row.note,
-            settings=None if public_id in rowed else _told(row.config or {}),
-        )  # fmt: skip
-        if place > _ROWS:
-            return
+    wanted = [one for one in latest[:_DETAILS] if one in rowed or one in first]
+    wanted += [one for one in latest[_DETAILS:] if one in first]
+    wanted += [one for one in latest if one not in rowed][:_ROWS]
+    for place, public_id in enumerate(wanted):
+        row, in_table = by_id[public_id], public_id in rowed
+        told = [r.measure(one) for one in metrics.get(row.id, ()) if not in_table or one.name != comparison.metric]
+        if told or not in_table or row.artifact or row.tool:
+            yield {"order": 20_000 + place} | _detail(public_id, row, in_table, told)
+
+
+def _detail(public_id: str, row: Any, in_table: bool, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    item = {"kind": "run", "id": public_id, "ids": [public_id], "in_table": in_table, "metrics": metrics}
+    item |= {"priority": 58 if in_table else 22, "comparable": row.comparable}
+    item |= r.present(name=row.name, tool=row.tool, launch=r.public("L", row.launch_id), artifact=row.artifact)
+    return item if in_table else item | r.present(note=row.note, settings=_told(row.config or {}))

@@ -54,7 +54,7 @@ def now(message: Any) -> list[Section]:
 def goal(session: Any, directives: Sequence[Any]) -> Section:
     """The goal and the directives, word for word; directives that were taken back last."""
     public_id = f"S{session.id}"
-    goal = {
+    wish = {
         "kind": "goal",
         "id": public_id,
         "ids": [public_id],
@@ -72,7 +72,7 @@ def goal(session: Any, directives: Sequence[Any]) -> Section:
         imported_from=session.imported_from,
     )
     ordered = sorted(directives, key=lambda row: (not row.active, row.id))
-    items = [goal, *(_directive(row) for row in ordered), about]
+    items = [wish, *(_directive(row) for row in ordered), about]
     return Section(
         name="goal", title="Goal and directives", order=30, priority=2, pinned=True, items=items,
         more="sitrep directive list",
