@@ -70,6 +70,17 @@ def test_numbers_are_never_used_twice(store: Store) -> None:
     assert store.write(lambda db: ids.allocate(db, "launch")) == 6
 
 
+def test_a_caller_that_gives_up_does_not_harm_the_writer(store: Store) -> None:
+    held = threading.Event()
+    blocker = store._writer.submit(lambda _db: held.wait(10))
+    given_up = store._writer.submit(lambda db: ids.allocate(db, "launch"))
+    assert given_up.cancel()
+    held.set()
+    blocker.result(10)
+    assert not blocker.cancel()
+    assert store.write(lambda db: ids.allocate(db, "launch")) == 1
+
+
 def test_a_closed_writer_refuses(tmp_path: Path) -> None:
     store = Store(load_settings(data_dir=tmp_path / "closed", port=0))
     store.close()

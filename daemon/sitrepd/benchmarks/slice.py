@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sitrepd.benchmarks import children as c
 from sitrepd.benchmarks import models as m
 from sitrepd.benchmarks.report import report
 from sitrepd.facts import Child, Noun
 from sitrepd.slices import Slice
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
 BENCHMARK = Noun(
     "benchmark", "benchmarks", "B", m.Benchmark, m.BenchmarkCreate, m.BenchmarkUpdate, m.BenchmarkPublic,
@@ -44,4 +49,11 @@ TRIAL = Noun(
     "One launch of a sweep with its benchmarks.",
 )  # fmt: skip
 
-SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL), report=report)
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.benchmarks.routes import routers
+
+    return routers()
+
+
+SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL), routers=_routers, report=report)

@@ -78,6 +78,8 @@ class Writer:
         return batch, False
 
     def _run(self, batch: list[_Job]) -> None:
+        # Whoever waited may have gone; from here on a job can no longer be cancelled.
+        batch = [job for job in batch if job.future.set_running_or_notify_cancel()]
         failures: dict[int, BaseException] = {}
         try:
             with Session(self._engine, expire_on_commit=False) as db:

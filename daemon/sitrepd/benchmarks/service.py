@@ -1,0 +1,114 @@
+"""What can be done with benchmarks: take in result files, tie them to their launches, compare."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import simplejson
+from sqlmodel import Session, col, select
+
+from sitrepd import facts
+from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, compare
+from sitrepd.benchmarks.models import Benchmark, BenchmarkCreate
+from sitrepd.benchmarks.parsers import ParsedBenchmark, ServerFacts
+from sitrepd.benchmarks.runs import run_of
+from sitrepd.errors import InvalidFact
+from sitrepd.facts import Scope
+from sitrepd.shapes import Measure
+from sitrepd.storage import ids
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the caller says of an imported file; it comes before what the file says."""
+
+    filename: str
+    launch: str | None = None
+    name: str | None = None
+    baseline: bool = False
+
+
+def take_in(
+    db: Session, scope: Scope, parsed: Sequence[ParsedBenchmark], told: Told
+) -> tuple[list[Benchmark], list[Benchmark], list[str]]:
+    """Store the runs of a file; (new, known before, notes about their launches). A run is stored once."""
+    new, known, notes = [], [], []
+    for run in parsed:
+        digest = digest_of(run)
+        same = db.exec(
+            select(Benchmark).where(col(Benchmark.digest) == digest, col(Benchmark.session_id) == scope.session_id)
+        ).first()
+        if same is not None:
+            known.append(same)
+            continue
+        launch, note = (told.launch, None) if told.launch else find_launch(db, scope, run.server)
+        row = facts.tell(db, scope.registry.by_word["benchmark"], _create(run, told, launch), scope)
+        row.digest = digest
+        db.add(row)
+        new.append(row)
+        if note:
+            notes.append(f"{ids.public_id('B', row.id)}: {note}")
+    return new, known, notes
+
+
+def digest_of(run: ParsedBenchmark) -> str:
+    """SHA-256 of what was measured, however the file was laid out: tools append to one file run after run."""
+    measured = [run.tool, run.config, run.workload, [[one.name, str(one.value)] for one in run.metrics]]
+    return hashlib.sha256(
+        simplejson.dumps(measured, sort_keys=True, use_decimal=True, default=str).encode()
+    ).hexdigest()
+
+
+def _create(run: ParsedBenchmark, told: Told, launch: str | None) -> BenchmarkCreate:
+    return BenchmarkCreate(
+        name=told.name or run.name,
+        launch=launch,
+        tool=run.tool,
+        baseline=told.baseline,
+        config=run.config,
+        workload=run.workload,
+        metrics={one.name: Measure(value=one.value, unit=one.unit, better=one.better) for one in run.metrics},
+        note=" ".join(run.notes) or None,
+        artifact=told.filename,
+    )
+
+
+def find_launch(db: Session, scope: Scope, server: ServerFacts) -> tuple[str | None, str | None]:
+    """The launch that a result was measured on, if one alone fits: by the seed that it drew, else by port and model."""
+    launch = scope.registry.by_word["launch"]
+    rows: list[Any] = [row for row in facts.all_rows(db, launch, scope.session_id) if row.settings or row.port]
+    if server.random_seed is not None:
+        seeded = [row for row in rows if (row.settings or {}).get("random_seed") == server.random_seed]
+        if len(seeded) == 1:
+            return launch.public_id(seeded[0].id), None
+    fitting = [row for row in rows if _fits(row, server)]
+    if len(fitting) == 1:
+        return launch.public_id(fitting[0].id), None
+    if not fitting:
+        return None, "no recorded launch fits its server; say which with --launch."
+    names = ", ".join(launch.public_id(row.id) for row in fitting)
+    return None, f"{names} fit its server; say which with --launch."
+
+
+def _fits(row: Any, server: ServerFacts) -> bool:
+    seed = (row.settings or {}).get("random_seed")
+    if server.random_seed is not None and seed is not None and seed != server.random_seed:
+        return False
+    model = (row.settings or {}).get("model_path") or row.model
+    return server.port is not None and row.port == server.port and server.model_path in (None, model)
+
+
+def comparison(db: Session, scope: Scope, metric: str | None) -> Comparison:
+    """All runs of the scope's session by one metric; by the session's own if none is asked for."""
+    registry = scope.registry
+    noun = registry.by_word["benchmark"]
+    session: Any = db.get(registry.by_word["session"].table, scope.session_id)
+    told = facts.publish(db, registry, noun, facts.all_rows(db, noun, scope.session_id))
+    wanted = metric or session.best_metric or BEST_METRIC
+    if metric and told and not any(metric in run.metrics for run in told):
+        known = sorted({name for run in told for name in run.metrics})
+        raise InvalidFact(f"No run has the metric {metric!r}; there are {', '.join(known[:12])}.")
+    return compare([run_of(run) for run in told], wanted)
