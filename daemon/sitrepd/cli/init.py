@@ -40,7 +40,7 @@ def with_file_name(args: list[str]) -> list[str]:
 def init(
     cli: Cli,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A session to open, or the name of one that is open.")
+        str | None, typer.Argument(metavar="NAME", help="A session to open, or the name of one that is open.")
     ] = None,
     goal: Goal = None,
     file: Annotated[

@@ -159,7 +159,9 @@ def parameter(field: Field, arguments: bool = False) -> inspect.Parameter:
     optional = kind | None
     if arguments and field.argument:
         # Optional for the command line, since --from-json may have it; the daemon says where it is missing.
-        about = typer.Argument(metavar=(field.metavar or field.name).upper(), help=field.help, show_default=False)
+        choices = f" One of {', '.join(field.choices)}." if field.choices else ""
+        name = (field.metavar or field.name).upper()
+        about = typer.Argument(metavar=name, help=f"{field.help}{choices}", show_default=False)
         return _parameter(field.key, Annotated[optional, about], None)
     name = _option(field)
     declared = f"{name}/--no-{name[2:]}" if field.flag else name

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sitrepd.cli.checkpoints import Budget, budget_of, print_document
+from sitrepd.cli.checkpoints import Budget, print_document
 from sitrepd.cli.client import Answer, Unreachable
 from sitrepd.cli.verbs import Cli, verb
 
 app = typer.Typer()
+_CHARACTERS_A_TOKEN = 4
 
 
 @verb(app, "resume")
@@ -25,12 +26,11 @@ def resume(
 
     Where no daemon can be had, the last one that was written to the store's folder, with a line that says so.
     """
-    characters = budget_of(budget)
-    told = {"to": to} | ({} if characters is None else {"budget": characters})
+    told = {"to": to} | ({} if budget is None else {"budget": budget})
     try:
         answer = cli.client.post("/sessions/current/resume", told, format="json" if cli.json else None)
     except Unreachable as error:
-        answer = _left_behind(cli, error, characters)
+        answer = _left_behind(cli, error, _characters(budget))
     print_document(answer, "json" if cli.json else "md")
 
 
@@ -45,6 +45,14 @@ def _left_behind(cli: Cli, error: Unreachable, characters: int | None) -> Answer
 
         return Answer(200, dump({"live": False, "path": str(path), "text": text}))
     return Answer(200, text.encode())
+
+
+def _characters(budget: str | None) -> int | None:
+    """Characters of `9000` or of `2000t` tokens; None for what only the daemon knows."""
+    digits = (budget or "").removesuffix("t")
+    if not digits.isdigit():
+        return None
+    return int(digits) * (_CHARACTERS_A_TOKEN if str(budget).endswith("t") else 1)
 
 
 def _last_file(cli: Cli, error: Unreachable) -> Path:

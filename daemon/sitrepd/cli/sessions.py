@@ -26,7 +26,7 @@ TABLE = NounTable(
 )
 
 app = noun("Sessions: long pieces of work, each with a goal. A folder is tied to one by `sitrep init`.")
-Which = Annotated[str | None, typer.Argument(metavar="[S]", help="Id or name; else the session that is meant.")]
+Which = Annotated[str | None, typer.Argument(metavar="S", help="Id or name; else the session that is meant.")]
 Goal = Annotated[str | None, typer.Option("--goal", help="What it is to reach.")]
 BestMetric = Annotated[
     str | None, typer.Option("--best-metric", help="The metric that names the best run; output_throughput if not told.")
