@@ -41,6 +41,8 @@ from sitrepd.launches.processes import (
 )
 
 _LATE_STATUS_S = 0.5
+_LATE_START_S = 2.0
+_YOUNG_S = 30.0
 _DESCRIPTORS: dict[LogKind, int] = {"stderr": 2, "stdout": 1}
 
 
@@ -142,8 +144,14 @@ class LocalLauncher:
         return _actual_logs(stat.pid, launched.logs)
 
     def adopt(self, state_dir: Path) -> Launched:
-        """Take up again what an earlier daemon started in this folder, whether it still runs or not."""
-        status = _read_status(state_dir)
+        """Take up again what an earlier daemon started in this folder, whether it still runs or not.
+
+        A daemon killed in the middle of a start may leave a supervisor that is only about to start the server: a young
+        folder without a status is waited for.
+        """
+        deadline = time.monotonic() + _LATE_START_S
+        while (status := _read_status(state_dir)) is None and _is_young(state_dir) and time.monotonic() < deadline:
+            time.sleep(0.01)
         if status is None:
             raise LaunchError("state_folder", f"Nothing was started in {state_dir}.")
         return _launched(status, state_dir)
@@ -238,6 +246,13 @@ def _make_state_dir(state_dir: Path) -> None:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise LaunchError("state_folder", f"{state_dir} cannot be made: {error.strerror}.") from error
+
+
+def _is_young(state_dir: Path) -> bool:
+    try:
+        return time.time() - state_dir.stat().st_mtime < _YOUNG_S
+    except OSError:
+        return False
 
 
 def _read_status(state_dir: Path) -> dict[str, Any] | None:
