@@ -1,31 +1,19 @@
-"""The row of this machine: found or made at the start, changed when the machine has changed."""
+"""The row of this machine, which belongs to no session: found or made at the start."""
 
 from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, select
 
-from sitrepd import redact
-from sitrepd.clock import utc_now
 from sitrepd.facts import Scope, create
-from sitrepd.hardware.changes import changes
 from sitrepd.hardware.models import Host, HostCreate
-from sitrepd.hardware.models import HostSnapshot as SnapshotRow
-from sitrepd.hardware.snapshot import HostSnapshot
-from sitrepd.storage import events, ids
 
 if TYPE_CHECKING:
     from sitrepd.slices import Registry
-
-_MOST_CHANGES = 100
-# Free space passes unnoticed by the event log, and is kept up to date all the same.
-_ALWAYS = ("disks",)
 
 
 def machine_key(root: Path = Path("/")) -> str:
@@ -54,61 +42,3 @@ def make_host(db: Session, registry: Registry, machine: str) -> int:
     row.machine = machine
     db.add(row)
     return row.id or 0
-
-
-def last_snapshot(db: Session, host_id: int) -> HostSnapshot | None:
-    """What was stored last; None also where an older version stored something that is no longer understood."""
-    newest = select(SnapshotRow).where(SnapshotRow.host_id == host_id).order_by(col(SnapshotRow.id).desc()).limit(1)
-    row = db.exec(newest).first()
-    try:
-        return HostSnapshot.model_validate(row.data) if row else None
-    except ValidationError:
-        return None
-
-
-def storable(snapshot: HostSnapshot) -> HostSnapshot:
-    """Without secrets (a mount can carry a login) and without the machine's id."""
-    return HostSnapshot.model_validate(redact.redact_json(snapshot.model_dump(mode="json", exclude={"machine_id"})))
-
-
-def fill(db: Session, host_id: int, snapshot: HostSnapshot) -> None:
-    """The columns alone, at the very first look, while the driver is still being asked."""
-    row = db.get(Host, host_id)
-    if row is not None and last_snapshot(db, host_id) is None:
-        _assign(row, columns(snapshot))
-        db.add(row)
-
-
-def store_snapshot(db: Session, host_id: int, snapshot: HostSnapshot) -> bool:
-    """Whether the machine has changed since the last look; what changed is an event, save at the first look."""
-    row = db.get(Host, host_id)
-    if row is None:
-        return False
-    before, now = last_snapshot(db, host_id), columns(snapshot)
-    if before is not None and before.static_hash() == snapshot.static_hash():
-        _assign(row, {name: now[name] for name in _ALWAYS})
-        db.add(row)
-        return False
-    known: Mapping[str, Any] = columns(before) if before else {}
-    # Only what changed: a column that somebody told otherwise stays as told.
-    _assign(row, {name: value for name, value in now.items() if name in _ALWAYS or known.get(name, ...) != value})
-    row.observed_at = utc_now()
-    db.add(row)
-    data = snapshot.model_dump(mode="json")
-    db.add(SnapshotRow(host_id=host_id, at=row.observed_at, digest=snapshot.static_hash(), data=data))
-    found = changes(before.static_facts(), snapshot.static_facts()) if before else []
-    told: dict[str, Any] = {"changes": found[:_MOST_CHANGES]} if before else {"first": True}
-    fields = sorted({change["field"] for change in found}) if before else sorted(now)
-    events.record(db, "host.changed", ids.public_id("H", host_id), row.session_id, fields=fields, **told)
-    return True
-
-
-def columns(snapshot: HostSnapshot) -> dict[str, Any]:
-    told = snapshot.host_fields()
-    told["gpus"] = [{name: value for name, value in gpu.items() if value is not None} for gpu in told["gpus"]]
-    return told
-
-
-def _assign(row: Host, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        setattr(row, name, value)

@@ -45,8 +45,11 @@ def read(nvml: Nvml, *, processes: bool) -> Reading:
 class Sampler:
     """`changed` is awaited when a GPU or the driver came or went."""
 
-    def __init__(self, runtime: Runtime, worker: NvmlWorker, changed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, runtime: Runtime, host_id: int, worker: NvmlWorker, changed: Callable[[], Awaitable[None]]
+    ) -> None:
         self._runtime = runtime
+        self._host_id = host_id
         self._worker = worker
         self._changed = changed
         self._busy = False
@@ -112,7 +115,7 @@ class Sampler:
 
     def _own(self, processes: tuple[GpuProcess, ...]) -> Any:
         with self._runtime.store.read() as db:
-            roots = owners.roots(db, self._runtime.host_id, owners.boot_id())
+            roots = owners.roots(db, self._host_id, owners.boot_id())
         return owners.own(processes, roots)
 
     # --- coming and going ----------------------------------------------------------------------------------------
@@ -153,13 +156,13 @@ class Sampler:
         return True
 
     async def _tell(self, kind: str, **data: Any) -> None:
-        subject = ids.public_id("H", self._runtime.host_id or 0)
+        subject = ids.public_id("H", self._host_id)
         await self._runtime.store.write_async(lambda db: events.record(db, kind, subject, None, **data))
 
     # --- storing -------------------------------------------------------------------------------------------------
 
     async def _keep(self, at: datetime, reading: Reading) -> None:
-        self._waiting += series.rows(self._runtime.host_id or 0, at, reading.samples)
+        self._waiting += series.rows(self._host_id, at, reading.samples)
         if time.monotonic() - self._stored_at >= min(_STORED_EVERY_S, 5 * self.tick_s) - self.tick_s / 2:
             await self.store()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlmodel import Session, col, select
 
@@ -15,13 +15,13 @@ from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.stack.background import run_nicely
-from sitrepd.stack.launched import Told, read_stack
 from sitrepd.stack.models import Stack, StackCreate
-from sitrepd.stack.probe import StackReading
 from sitrepd.storage import events, ids
 from sitrepd.storage.base import Event
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from sitrepd.stack.probe import StackReading
+
 # A commit between a look and the wait for the bell would go unnoticed until the next one.
 _LOOKS_ANYWAY_S = 10.0
 
@@ -50,6 +50,8 @@ class Stacks(Service):
 
     async def probe(self, number: int) -> None:
         """Ask the launch's interpreter and store the answer, unless there is one."""
+        from sitrepd.stack.launched import Told, read_stack
+
         with self.runtime.store.read() as db:
             row = db.get(Launch, number)
             if row is None or not row.watched or has_stack(db, number):

@@ -1,0 +1,116 @@
+"""Looks at this machine and its GPUs on a schedule, and keeps what it sees."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from sitrepd.clock import utc_now
+from sitrepd.errors import StoreUnusable
+from sitrepd.hardware import series, snapshots
+from sitrepd.hardware.driver import NO_GPU
+from sitrepd.hardware.machine import Machine, read_machine
+from sitrepd.hardware.sampler import Sampler
+from sitrepd.hardware.snapshot import HostSnapshot, SeenGpus, combine, see_gpus, with_gpus
+from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
+from sitrepd.runtime import Runtime
+
+_LOOK_EVERY_S = 600.0
+_FORGET_EVERY_S = 600.0
+# Without persistence mode the driver wakes every GPU first, which takes a second or two each.
+_OPENING_TAKES = 6
+_SILENT = "the NVIDIA driver does not answer"
+
+
+class Observer:
+    """Made when the daemon serves already: what it imports takes a tenth of a second."""
+
+    def __init__(self, runtime: Runtime, host_id: int) -> None:
+        self.runtime = runtime
+        self.host_id = host_id
+        self.worker = NvmlWorker()
+        self.sampler = Sampler(runtime, host_id, self.worker, self.look)
+
+    async def begin(self) -> None:
+        """Look at once, then leave the rest to the scheduler."""
+        await self._fill()
+        await self.look(_OPENING_TAKES * self.runtime.settings.nvml_timeout_s)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        scheduler = self.runtime.scheduler
+        assert scheduler is not None
+        keep_s = self.runtime.settings.samples_keep_h * 3600
+        shared: dict[str, Any] = {"trigger": "interval", "replace_existing": True, "misfire_grace_time": None}
+        now = utc_now()
+        # A second instance may start, and returns at once, while the driver keeps the first one waiting.
+        scheduler.add_job(
+            self.sampler.tick, seconds=self.sampler.tick_s, next_run_time=now, max_instances=2,
+            id="hardware.sample", **shared,
+        )  # fmt: skip
+        scheduler.add_job(self.look, seconds=_LOOK_EVERY_S, id="hardware.look", **shared)
+        scheduler.add_job(
+            self.forget, seconds=min(_FORGET_EVERY_S, max(1.0, keep_s / 4)), next_run_time=now,
+            id="hardware.forget", **shared,
+        )  # fmt: skip
+
+    async def end(self) -> None:
+        """Keeps the last samples; a driver that hangs is not waited for."""
+        with suppress(StoreUnusable):
+            await self.sampler.store()
+        await asyncio.to_thread(self.worker.stop, 1.0)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    async def look(self, timeout_s: float | None = None) -> None:
+        """Store what the machine consists of, if that has changed."""
+        timeout_s = timeout_s or self.runtime.settings.nvml_timeout_s
+        machine = await asyncio.to_thread(read_machine, [self.runtime.settings.data_dir])
+        snapshot = snapshots.storable(await self._snapshot(machine, timeout_s))
+        await self.runtime.store.write_async(partial(snapshots.store, host_id=self.host_id, snapshot=snapshot))
+
+    async def _fill(self) -> None:
+        """A new machine gets its columns while the driver is still being opened."""
+        machine = await asyncio.to_thread(read_machine, [self.runtime.settings.data_dir])
+        first = snapshots.storable(combine(machine, []))
+        await self.runtime.store.write_async(partial(snapshots.fill, host_id=self.host_id, snapshot=first))
+
+    async def _snapshot(self, machine: Machine, timeout_s: float) -> HostSnapshot:
+        try:
+            gpus = await self.worker.ask(see_gpus, timeout_s)
+        except NvmlSilent as silent:
+            self.sampler.show(reason=str(silent))
+            await self.sampler.tell_trouble(str(silent))
+            return await asyncio.to_thread(self._as_before, machine, _SILENT)
+        told = {"driver": gpus.driver, "cuda_driver": gpus.cuda_driver, "reason": gpus.reason}
+        self.sampler.show(facts=tuple(gpus.facts), **told)
+        if gpus.reason not in (None, NO_GPU):
+            return await asyncio.to_thread(self._as_before, machine, gpus.reason)
+        return with_gpus(machine, gpus)
+
+    def _as_before(self, machine: Machine, reason: str) -> HostSnapshot:
+        """GPUs that cannot be asked about are not gone: they stay as they were last seen."""
+        with self.runtime.store.read() as db:
+            before = snapshots.last(db, self.host_id)
+        if before is None:
+            return combine(machine, [], reason=reason)
+        known = SeenGpus(before.gpus, before.topology, before.driver, before.cuda_driver, reason)
+        return with_gpus(machine, known)
+
+    # --- forgetting ----------------------------------------------------------------------------------------------
+
+    async def forget(self) -> None:
+        """Delete samples that are older than is wanted."""
+        before = utc_now() - timedelta(hours=self.runtime.settings.samples_keep_h)
+        with suppress(StoreUnusable):
+            while old := await asyncio.to_thread(self._oldest, before):
+                for host_id, gpu, start in old:
+                    part = partial(series.forget, host_id=host_id, gpu=gpu, start=start, before=before)
+                    await self.runtime.store.write_async(part)
+
+    def _oldest(self, before: datetime) -> list[tuple[int, int, datetime]]:
+        with self.runtime.store.read() as db:
+            return series.oldest(db, before)
