@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import sql
 from sqlmodel import col, func, select
 
 from sitrepd.clock import iso
@@ -33,9 +34,17 @@ def rows(
 ) -> list[Any]:
     """The named columns of the session's facts of one kind, newest first; no objects are built for them."""
     table = table_of(report, word)
-    chosen = list(conditions) if everywhere else [col(table.session_id) == report.session_id, *conditions]
-    query: Any = select(*(getattr(table, name) for name in names)).where(*chosen).order_by(col(table.id).desc())
-    return list(report.db.exec(query.limit(limit) if limit is not None else query).all())
+    mine = () if everywhere else (col(table.session_id) == report.session_id,)
+    return _fetch(report, table, names, (*mine, *conditions), col(table.id).desc(), limit)
+
+
+def _fetch(
+    report: Report, table: Any, names: Sequence[str], conditions: Sequence[Any], order: Any, limit: int | None = None
+) -> list[Any]:
+    """Rows of columns, without the detour over objects."""
+    columns = table.__table__.c
+    query = sql.select(*(columns[name] for name in names)).where(*conditions).order_by(order)
+    return list(report.db.connection().execute(query.limit(limit) if limit is not None else query).all())
 
 
 def count(report: Report, word: str, *conditions: Any) -> int:
@@ -45,7 +54,7 @@ def count(report: Report, word: str, *conditions: Any) -> int:
 
 
 def children(
-    report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str]
+    report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str], *conditions: Any
 ) -> dict[int, list[Any]]:
     """The named columns of rows that belong to the numbered facts, by fact, in the order in which they were stored."""
     found: dict[int, list[Any]] = {}
@@ -55,8 +64,7 @@ def children(
     few = len(numbers) <= 500
     chosen = col(key).in_(numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
     wanted = set(numbers)
-    query: Any = select(key, *(getattr(table, name) for name in names)).where(chosen).order_by(col(table.id))
-    for row in report.db.exec(query).all():
+    for row in _fetch(report, table, (owner, *names), (chosen, *conditions), col(table.id)):
         if row[0] in wanted:
             found.setdefault(row[0], []).append(row)
     return found

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from sqlmodel import col
+
 from sitrepd import reporting as r
 from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, Run, compare
 from sitrepd.benchmarks.metrics import Metric
@@ -26,17 +28,22 @@ _LIST = "sitrep bench list"
 def report(report: Report) -> list[Section]:
     """Sections `best`, `benchmarks`, `profiles`, `training` and `references`."""
     found = r.rows(report, "benchmark", _COLUMNS)[::-1]
-    metrics = r.children(
-        report, BenchmarkMetric, "benchmark_id", [row.id for row in found], ("name", "text", "value", "unit", "better")
-    )
     wanted = report.session.best_metric or BEST_METRIC
-    comparison = compare([_run(row, metrics.get(row.id, ())) for row in found], wanted)
+    compared = _metrics(report, [row.id for row in found], col(BenchmarkMetric.name) == wanted)
+    comparison = compare([_run(row, compared.get(row.id, ())) for row in found], wanted)
     by_id = {f"B{row.id}": row for row in found}
+    detailed = detailed_ids(comparison, by_id)
+    metrics = _metrics(report, [by_id[public_id].id for public_id in detailed])
     return [
         best_section(comparison, by_id, _commands(report, comparison)),
-        table_section(comparison, by_id, metrics),
+        table_section(comparison, by_id, {public_id: metrics.get(by_id[public_id].id, ()) for public_id in detailed}),
         *more_sections(report),
     ]
+
+
+def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[int, list[Any]]:
+    names = ("name", "text", "unit", "better")
+    return r.children(report, BenchmarkMetric, "benchmark_id", numbers, names, *conditions)
 
 
 def _run(row: Any, metrics: Iterable[Any]) -> Run:
@@ -116,7 +123,7 @@ def _figures(row: Row) -> dict[str, Any]:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def table_section(comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]]) -> Section:
+def table_section(comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]]) -> Section:
     """One row a configuration, what all of them share told once, then the other figures and the runs without it."""
     shown, earlier = _chosen(comparison)
     runs = [by_id[row.ids[0]] for row in shown]
@@ -130,8 +137,7 @@ def table_section(comparison: Comparison, by_id: Mapping[str, Any], metrics: Map
     if common or work:
         items.append({"kind": "shared", "ids": [], "settings": _told(common), "workload": _told(work), "order": 10_000})
     items += [{"kind": "note", "ids": [], "text": note, "order": 10_001} for note in comparison.notes]
-    rowed = {public_id for row in comparison.rows for public_id in row.ids}
-    items += _details(comparison, by_id, metrics, rowed)
+    items += _details(comparison, by_id, detailed)
     data = {"metric": comparison.metric} | r.present(unit=comparison.unit, earlier=earlier or None)
     baseline = comparison.baseline
     if baseline is not None:
@@ -171,18 +177,23 @@ def _told(settings: Mapping[str, Any]) -> list[str]:
     return [r.setting(name, value) for name, value in settings.items()]
 
 
-def _details(
-    comparison: Comparison, by_id: Mapping[str, Any], metrics: Mapping[int, Sequence[Any]], rowed: set[str]
-) -> Iterable[dict[str, Any]]:
-    """The other figures of baseline, best and the latest runs, and the latest runs that the table cannot hold."""
+def detailed_ids(comparison: Comparison, by_id: Mapping[str, Any]) -> list[str]:
+    """The latest runs, baseline and best, and the latest of those that the table cannot hold."""
     latest = list(by_id)[::-1]
+    rowed = {public_id for row in comparison.rows for public_id in row.ids}
     first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
-    wanted = [one for one in latest[:_DETAILS] if one in rowed or one in first]
-    wanted += [one for one in latest[_DETAILS:] if one in first]
-    wanted += [one for one in latest if one not in rowed][:_ROWS]
-    for place, public_id in enumerate(wanted):
+    wanted = [one for place, one in enumerate(latest) if one in first or (one in rowed and place < _DETAILS)]
+    return wanted + [one for one in latest if one not in rowed][:_ROWS]
+
+
+def _details(
+    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]]
+) -> Iterable[dict[str, Any]]:
+    """Their other figures, tools and files, where there are any to tell."""
+    rowed = {public_id for row in comparison.rows for public_id in row.ids}
+    for place, (public_id, metrics) in enumerate(detailed.items()):
         row, in_table = by_id[public_id], public_id in rowed
-        told = [r.measure(one) for one in metrics.get(row.id, ()) if not in_table or one.name != comparison.metric]
+        told = [r.measure(one) for one in metrics if not in_table or one.name != comparison.metric]
         if told or not in_table or row.artifact or row.tool:
             yield {"order": 20_000 + place} | _detail(public_id, row, in_table, told)
 

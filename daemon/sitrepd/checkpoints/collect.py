@@ -13,7 +13,7 @@ from typing import Any
 from sqlmodel import Session
 
 from sitrepd.checkpoints import changes
-from sitrepd.checkpoints.quote import clean
+from sitrepd.checkpoints.quote import clean, is_clean
 from sitrepd.errors import UnknownId
 from sitrepd.sections import Report, Section
 from sitrepd.sessions.models import SessionRow
@@ -52,8 +52,8 @@ def collect(
     found += changes.sections(db, session_id, since)
     merged = _merged(found)
     for section in merged:
-        section.items = [clean(item) for item in section.items]
-        section.data = clean(section.data)
+        if not is_clean([section.items, section.data]):
+            section.items, section.data = clean(section.items), clean(section.data)
     _tell_once(merged)
     return Collected(
         ids.public_id("S", session_id), session.name, merged, digest(merged), events.last_event_id(db)
