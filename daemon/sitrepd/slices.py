@@ -35,6 +35,8 @@ class Slice:
     routers: Callable[[], Sequence[APIRouter]] | None = None
     services: Callable[[Runtime], Sequence[Service]] = _nothing
     report: Callable[[Report], Sequence[Section]] = _nothing
+    busy: Callable[[], Sequence[APIRouter]] = _nothing
+    """Routes that are asked for so often that they are matched before all others."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ from sitrepd.sessions import current
 from sitrepd.shapes import Name, Shape, Text
 
 router = api_router("checkpoints")
-plain = APIRouter(tags=["checkpoints"])
+busy = APIRouter(tags=["checkpoints"])
 
 _FORMAT = "md, json, html or txt; else what Accept asks for"
 _BUDGET = "Characters (9000), tokens (2000t), brief, standard or full; at least 1000 characters."
@@ -90,7 +90,7 @@ def _parameter(name: str, description: str, place: str = "query") -> dict[str, A
     return told | {"schema": {"type": "string"}}
 
 
-@plain.get(
+@busy.get(
     "/sessions/{fact_session}/checkpoints/latest",
     name="get_latest_checkpoint",
     response_class=Response,
@@ -261,5 +261,4 @@ def _listed(db: Session, number: int | None, limit: int, cursor: str | None) -> 
 
 
 def routers() -> Sequence[APIRouter]:
-    """`…/checkpoints/latest` is asked for most, and comes first."""
-    return (plain, router, fact_routes(DELIVERY, update=False))
+    return (router, fact_routes(DELIVERY, update=False))

@@ -31,10 +31,16 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
+def _busy() -> Sequence[APIRouter]:
+    from sitrepd.checkpoints.routes import busy
+
+    return (busy,)
+
+
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.checkpoints.idle import Watch
 
     return (Watch(runtime),)
 
 
-SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services)
+SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy)
