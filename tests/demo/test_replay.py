@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -189,6 +190,25 @@ def test_answers_say_that_they_are_a_replay(start: Start) -> None:
     assert replay.ask("POST", "/generate", ["not", "an", "object"])[0] == 400
     metrics = replay.ask("GET", "/metrics")[1].decode()
     assert 'sglang:generation_tokens_total{engine_type="unified"' in metrics
+
+
+def test_skipped_seconds_are_not_waited_for(start: Start) -> None:
+    began = time.monotonic()
+    replay = start("--skip", "59", "--cold", duration_s=60)
+    replay.wait_for(READY)
+    assert time.monotonic() - began < 15
+    assert "Load weight begin" in replay.text()
+
+
+def test_cold_shards_take_as_long_as_each_other(start: Start) -> None:
+    def early(*flags: str) -> int:
+        replay = start(*flags, duration_s=20)
+        replay.wait_for("Multi-thread loading shards")
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 0.8)
+        return max(int(done) for done in re.findall(r" (\d+)/64 ", replay.text()))
+
+    assert early("--cold", "--skip", "1.6") < 12 <= early("--skip", "1.6")
 
 
 def test_without_steps_there_is_no_draft(start: Start) -> None:

@@ -28,6 +28,8 @@ class ReplayArgs:
     seed: int
     version: str
     fail: str | None
+    skip_s: float
+    cold: bool
     resolved: dict[str, Any]
 
     @property
@@ -55,7 +57,9 @@ def parse(argv: Sequence[str]) -> ReplayArgs:
     resolved["tokenizer_path"] = resolved["tokenizer_path"] or resolved["model_path"]
     resolved["served_model_name"] = resolved["served_model_name"] or resolved["model_path"]
     resolved |= _speculation(own.steps, resolved)
-    return ReplayArgs(own.port, own.duration, own.steps, own.seed, own.engine_version, own.fail, resolved)
+    return ReplayArgs(
+        own.port, own.duration, own.steps, own.seed, own.engine_version, own.fail, own.skip, own.cold, resolved
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=_port, default=8000)
     parser.add_argument("--duration", type=_seconds, default=90.0, metavar="S", help="seconds until ready (90)")
+    parser.add_argument("--skip", type=_seconds, default=0.0, metavar="S", help="begin S seconds into the start")
+    parser.add_argument("--cold", action="store_true", help="no weights in the page cache: all shards take as long")
     parser.add_argument("--steps", "--speculative-num-steps", type=_steps, default=3, help="draft steps; 0: no draft")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--engine-version", choices=VERSIONS, default=VERSIONS[-1], help="whose lines are printed")

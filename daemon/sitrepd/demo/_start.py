@@ -106,7 +106,7 @@ class Start:
             self._everyone("Load weight begin. avail mem={avail} GB")
             _crashes.missing_weights(self._tape, self.args)
         with_bar = self._begin_weights(SHARDS)
-        for n, share in enumerate(_shard_shares(self._tape, 0.085, 0.70)):
+        for n, share in enumerate(_shard_shares(self._tape, 0.085, 0.70, 0 if self.args.cold else _CACHED_SHARDS)):
             if self.args.fail == "hang" and n == SHARDS * 5 // 8:
                 threading.Event().wait()
             self._tape.until(share)
@@ -264,9 +264,9 @@ def _shown(resolved: dict[str, Any], *, modern: bool) -> str:
     return f"ServerArgs({', '.join(f'{key}={value!r}' for key, value in resolved.items())})"
 
 
-def _shard_shares(tape: Tape, start: float, end: float) -> list[float]:
-    """When each shard is done: the first ones come from the page cache, then each takes about as long as the next."""
-    weights = [0.15 if n < _CACHED_SHARDS else 0.85 + 0.3 * tape.random.random() for n in range(SHARDS)]
+def _shard_shares(tape: Tape, start: float, end: float, cached: int) -> list[float]:
+    """When each shard is done: `cached` ones come from the page cache, then each takes about as long as the next."""
+    weights = [0.15 if n < cached else 0.85 + 0.3 * tape.random.random() for n in range(SHARDS)]
     shares, done, total = [], 0.0, sum(weights)
     for weight in weights:
         done += weight

@@ -17,15 +17,15 @@ _SMOOTHING = 0.3
 class Tape:
     """Writes whole records to standard error and sleeps until shares of the whole duration."""
 
-    def __init__(self, duration_s: float, seed: int, fd: int = 2) -> None:
+    def __init__(self, duration_s: float, seed: int, fd: int = 2, skip_s: float = 0.0) -> None:
         self.duration_s = duration_s
         self.random = random.Random(seed)
         self._fd = fd
-        self._started = time.monotonic()
+        self._started = time.monotonic() - skip_s
         self._lock = threading.Lock()
 
     def now_s(self) -> float:
-        """Seconds since the replay started."""
+        """Seconds since the start that is played began; what was skipped counts."""
         return time.monotonic() - self._started
 
     def until(self, share: float) -> None:

@@ -25,6 +25,8 @@ from sitrepd.errors import SitrepError
 SESSION_FILE = "reference-session.jsonl"
 LAUNCH_NAME = "replay of the 3-step start"
 REPLAY_S = 90
+# The first seconds of a start say nothing at all.
+_SKIPPED = 0.07
 _LOOK_EVERY_S = 0.25
 _CHECKPOINT_WITHIN_S = 45.0
 _ESTIMATE_WITHIN_S = 8.0
@@ -122,7 +124,8 @@ class Demo:
                 if error.answer.status != 409 or not left:
                     raise
         self.launch = told["id"]
-        self.tell(f'Launched {self.launch}, "{LAUNCH_NAME}": ready in about {REPLAY_S} s.')
+        left_s = REPLAY_S * (1 - _SKIPPED)
+        self.tell(f'Launched {self.launch}, "{LAUNCH_NAME}": ready in about {left_s:.0f} s.')
 
     def _await_checkpoint(self, client: Client) -> None:
         """The idle detector writes it; wait as well until the time left can be told."""
@@ -190,13 +193,14 @@ class Demo:
 
 def replay_command(port: int) -> str:
     """What starts the replay, with the flags of the 3-step launch that mean something to it."""
-    python = shlex.quote(sys.executable)
+    python, skip_s = shlex.quote(sys.executable), round(REPLAY_S * _SKIPPED, 1)
     return (
-        f"nohup {python} -P -m sitrepd.demo.replay --duration {REPLAY_S} -m sglang.launch_server"
-        " --model-path /shared/kimi-k2.5-int4 --trust-remote-code --tp-size 8 --mem-fraction-static 0.88"
-        f" --host 127.0.0.1 --port {port} --num-continuous-decode-steps 4 --disable-custom-all-reduce"
-        " --speculative-algorithm EAGLE3 --speculative-draft-model-path /data/eagle3/output_100k_sglang/4"
-        " --speculative-eagle-topk 1 --speculative-num-draft-tokens 4 --speculative-num-steps 3 > replay.log 2>&1 &"
+        f"nohup {python} -P -m sitrepd.demo.replay --duration {REPLAY_S} --skip {skip_s:g} --cold"
+        " -m sglang.launch_server --model-path /shared/kimi-k2.5-int4 --trust-remote-code --tp-size 8"
+        f" --mem-fraction-static 0.88 --host 127.0.0.1 --port {port} --num-continuous-decode-steps 4"
+        " --disable-custom-all-reduce --speculative-algorithm EAGLE3"
+        " --speculative-draft-model-path /data/eagle3/output_100k_sglang/4 --speculative-eagle-topk 1"
+        " --speculative-num-draft-tokens 4 --speculative-num-steps 3 > replay.log 2>&1 &"
     )
 
 

@@ -25,7 +25,7 @@ class _Terminated(BaseException):
 def main(argv: Sequence[str] | None = None) -> int:
     """Play until SIGTERM or Ctrl-C; 0 after a clean end, 1 where the port is taken."""
     args = parse(sys.argv[1:] if argv is None else argv)
-    tape = Tape(args.duration_s, args.seed)
+    tape = Tape(args.duration_s, args.seed, skip_s=args.skip_s)
     tape.raw(f"{LABEL}\n")
     signal.signal(signal.SIGTERM, _terminate)
     server: Server | None = None
