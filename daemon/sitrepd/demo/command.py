@@ -91,6 +91,7 @@ class Demo:
     launch: str = ""
     _phase: str = ""
     _checkpoints: list[str] = field(default_factory=list)
+    _parent: int = field(default_factory=os.getppid)
 
     def play(self, kept: Kept) -> None:
         client = kept.client
@@ -141,6 +142,9 @@ class Demo:
 
     def _look(self, client: Client) -> dict[str, Any]:
         """Tell what has changed since the last look; the moment of the replay."""
+        if os.getppid() != self._parent and "UV_RUN_RECURSION_DEPTH" in os.environ:
+            # Whoever killed `uv run` meant this.
+            raise _Stopped(signal.SIGHUP)
         moment: dict[str, Any] = client.get(f"/launches/{self.launch}/live").data
         phase = _words.phase(self.launch, moment)
         if phase and phase != self._phase:
