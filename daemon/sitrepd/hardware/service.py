@@ -46,15 +46,12 @@ class Hardware(Service):
     async def run(self) -> None:
         await asyncio.sleep(_AFTER_START_S)
         host_id = await self._find_host()
-        observer = self._observer or await asyncio.to_thread(self._make_observer, host_id)
-        self._observer = observer
-        await observer.begin()
-        await asyncio.Event().wait()
-
-    def _make_observer(self, host_id: int) -> Observer:
+        # Imported here, and not in another thread, whose own heap would cost megabytes.
         from sitrepd.hardware.observer import Observer
 
-        return Observer(self.runtime, host_id)
+        self._observer = self._observer or Observer(self.runtime, host_id)
+        await self._observer.begin()
+        await asyncio.Event().wait()
 
     async def _find_host(self) -> int:
         runtime, machine = self.runtime, hosts.machine_key()
