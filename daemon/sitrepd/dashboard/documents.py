@@ -10,16 +10,14 @@ from markupsafe import Markup
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-_DEEPER = 2
 
-
-def to_html(markdown: str) -> Markup:
-    """Headings go two levels down, below those of the page; tables scroll by themselves."""
+def to_html(markdown: str, deeper: int = 0) -> Markup:
+    """Headings go so many levels deeper, below those of the page; tables scroll by themselves."""
     parser = _parser()
     tokens = parser.parse(markdown)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(int(token.tag[1:]) + _DEEPER, 6)}"
+            token.tag = f"h{min(int(token.tag[1:]) + deeper, 6)}"
     # Raw HTML is off in the parser, which escapes everything else.
     return Markup(parser.renderer.render(tokens, parser.options, {}))
 

@@ -39,7 +39,7 @@ def left(low_s: float | None, middle_s: float | None, high_s: float | None, of: 
         return ""
     what = " of this phase" if of == "phase" else ""
     if middle_s < 1:
-        return f"about to end{what}"
+        return "this phase is about to end" if of == "phase" else "about to be ready"
     text = f"about {rough(middle_s)} left{what}"
     if low_s is None or high_s is None or rough(low_s) == rough(high_s):
         return text

@@ -10,9 +10,9 @@ from sitrepd.dashboard.view import View
 
 def look(view: View) -> dict[str, Any]:
     rows = view.rows("checkpoint", 1)
-    return shown(view, rows[0]) if rows else {"checkpoint": None, "html": ""}
+    return shown(view, rows[0], deeper=1) if rows else {"checkpoint": None, "html": ""}
 
 
-def shown(view: View, row: Any) -> dict[str, Any]:
+def shown(view: View, row: Any, deeper: int = 0) -> dict[str, Any]:
     """A checkpoint with its text as HTML."""
-    return {"checkpoint": view.publish("checkpoint", [row])[0], "html": to_html(row.markdown)}
+    return {"checkpoint": view.publish("checkpoint", [row])[0], "html": to_html(row.markdown, deeper)}
