@@ -134,12 +134,17 @@ def _migrated() -> bytes:
         return path.read_bytes()
 
 
-@contextmanager
-def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
-    """The application in this process, as a TCP client with the token sees it."""
+def seed(data_dir: Path) -> None:
+    """A store's folder with an empty database, unless there is one."""
     data_dir.mkdir(parents=True, exist_ok=True)
     if not (data_dir / "sitrep.db").exists():
         (data_dir / "sitrep.db").write_bytes(_migrated())
+
+
+@contextmanager
+def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
+    """The application in this process, as a TCP client with the token sees it."""
+    seed(data_dir)
     app = create_app(load_settings(data_dir=data_dir, **settings))
     token = (data_dir / "token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}

@@ -106,7 +106,7 @@ def _changed(since: changes.Since, found: changes.Changes) -> list[str]:
             more = f" and {len(listed) - _IDS} more (`sitrep events`)" if len(listed) > _IDS else ""
             lines.append(f"- {word}: {told}{more}")
     if found.messages:
-        lines.append(f"- {found.messages} new messages")
+        lines.append(f"- {found.messages} new message{'s' if found.messages != 1 else ''}")
     return [*lines, "- What follows was true then; where these facts say otherwise, they hold (`sitrep show ID`)."]
 
 

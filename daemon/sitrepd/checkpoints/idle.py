@@ -31,7 +31,11 @@ class Trigger:
     """Why a checkpoint of a session is made: one word, and what caused it."""
 
     name: str
-    cause: str | None = None
+    causes: tuple[str, ...] = ()
+
+    @property
+    def cause(self) -> str | None:
+        return ", ".join(self.causes) or None
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,8 @@ class Watch(Service):
         if not idle or self._idle_told.get(session_id) == moment:
             return
         self._idle_told[session_id] = moment
-        states = [f"{ids.public_id('L', number)} {live[number].state}" for number in sorted(numbers) if number in live]
-        await self._make(session_id, Trigger("idle", ", ".join(states)))
+        states = (f"{ids.public_id('L', number)} {live[number].state}" for number in sorted(numbers) if number in live)
+        await self._make(session_id, Trigger("idle", tuple(states)))
 
     # --- what happened -------------------------------------------------------------------------------------------
 
@@ -147,9 +151,8 @@ def triggers(found: Sequence[Happened]) -> dict[int, Trigger]:
         if trigger is None or one.session_id is None:
             continue
         before = by_session.get(one.session_id)
-        if before is not None and before.name == trigger.name and before.cause != trigger.cause:
-            trigger = Trigger(trigger.name, ", ".join(cause for cause in (before.cause, trigger.cause) if cause))
-        by_session[one.session_id] = trigger
+        causes = (before.causes if before is not None and before.name == trigger.name else ()) + trigger.causes
+        by_session[one.session_id] = Trigger(trigger.name, tuple(dict.fromkeys(causes)))
     return by_session
 
 
@@ -157,9 +160,9 @@ def trigger_of(one: Happened) -> Trigger | None:
     """What an event is worth."""
     state = one.data.get("state")
     if one.kind in ("launch.changed", "launch.created") and state in _ENDS:
-        return Trigger(state, f"{one.subject} {state}")
+        return Trigger(state, (f"{one.subject} {state}",))
     if one.closed:
-        return Trigger("closed", f"{one.subject} closed")
+        return Trigger("closed", (f"{one.subject} closed",))
     if one.text is not None and not one.text.strip():
         return Trigger("empty message")
     return None

@@ -7,13 +7,13 @@ import functools
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import (
-    ChoiceLoader,
+    BaseLoader,
+    Environment,
     FileSystemLoader,
     Template,
     TemplateError,
@@ -40,17 +40,12 @@ class _Missing(Undefined):
         return str(self._fail_with_undefined_error())
 
 
-@dataclass(frozen=True)
 class Failure(Exception):
-    """A template that does not work: its file name, the line, and why."""
+    """A template that does not work: its file name, the line if that is known, and why."""
 
-    template: str
-    line: int | None
-    why: str
-
-    def __str__(self) -> str:
-        where = f"line {self.line} of {self.template}" if self.line else self.template
-        return f"The template failed in {where}: {self.why}"
+    def __init__(self, template: str, line: int | None, why: str) -> None:
+        where = f"line {line} of {template}" if line else template
+        super().__init__(f"The template failed in {where}: {why.rstrip('.')}.")
 
 
 class Templates:
@@ -58,9 +53,10 @@ class Templates:
 
     def __init__(self, user_dir: Path | None = None) -> None:
         shipped = resource_dir("templates") / "checkpoint"
-        folders = [user_dir / "checkpoint"] if user_dir is not None else []
-        self._shipped = _environment([shipped])
-        self._all = _environment([*folders, shipped]) if folders else self._shipped
+        self._shipped = _environment(FileSystemLoader(shipped))
+        self._all = self._shipped
+        if user_dir is not None:
+            self._all = _environment(_UserFirst(user_dir / "checkpoint", shipped))
 
     def typeset(self, section: Mapping[str, Any]) -> Part:
         """A section (as stored: plain JSON) as text, item by item."""
@@ -80,9 +76,24 @@ class Templates:
             return self._shipped.get_template(_PAGE).render(title=title, body=body)
 
 
-def _environment(folders: list[Path]) -> ImmutableSandboxedEnvironment:
+class _UserFirst(BaseLoader):
+    """The user's file where there is one, also one that comes later, else the shipped one."""
+
+    def __init__(self, user: Path, shipped: Path) -> None:
+        self._user = user
+        self._loaders = (FileSystemLoader(user), FileSystemLoader(shipped))
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        own, shipped = self._loaders
+        if (self._user / template).is_file():
+            return own.get_source(environment, template)
+        text, name, is_fresh = shipped.get_source(environment, template)
+        return text, name, lambda: is_fresh() and not (self._user / template).is_file()
+
+
+def _environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
-        loader=ChoiceLoader([FileSystemLoader(folder) for folder in folders]),
+        loader=loader,
         autoescape=False,  # Markdown: told text is printed as told, and is fenced where it has several lines
         trim_blocks=True,
         lstrip_blocks=True,
@@ -150,6 +161,6 @@ def _whole(section: Mapping[str, Any], text: str) -> list[Piece]:
 
 
 def _with_notice(part: Part, section: Mapping[str, Any], failure: Failure) -> Part:
-    text = f"- {failure} The template that comes with Sitrep is used."
+    text = f"- {failure} The one that comes with Sitrep is used."
     notice = Piece(text, "template failure", budget.rank(section, -1, {}), -1)
     return dataclasses.replace(part, pieces=(notice, *part.pieces))
