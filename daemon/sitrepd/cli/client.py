@@ -112,7 +112,7 @@ class Client:
     def _connect(self) -> http.client.HTTPConnection:
         try:
             return self.target.connect()
-        except (FileNotFoundError, ConnectionRefusedError) as error:
+        except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
             if self._start is None:
                 raise Unreachable(_nobody(self.target)) from error
         except OSError as error:

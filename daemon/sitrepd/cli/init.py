@@ -17,6 +17,7 @@ from sitrepd.errors import Conflict
 
 app = typer.Typer()
 FILE_NAME = "SITREP.md"
+_OURS = b"Sitrep C"
 
 
 class _Init(Command):
@@ -59,8 +60,9 @@ def init(
     open at all, one is opened that is called like the folder.
     """
     cwd = Path.cwd()
+    path = _file(cwd, file) if file else None
     session = _wanted(cli, name, goal, cwd, move)
-    told = {"path": str(cwd), "file": str(_file(cwd, file)) if file else None, "move": move}
+    told = {"path": str(cwd), "file": str(path) if path else None, "move": move}
     cli.session = session["id"]
     answer = cli.fresh_client().post("/sessions/current/folders", told)
     cli.show(answer, lambda tie: _say(tie, session))
@@ -121,9 +123,16 @@ def _top(cwd: Path) -> Path:
 
 
 def _file(cwd: Path, told: str) -> Path:
-    if told == FILE_NAME:
-        return _top(cwd) / FILE_NAME
-    return Path(os.path.normpath(cwd / Path(told).expanduser()))
+    path = _top(cwd) / FILE_NAME if told == FILE_NAME else Path(os.path.normpath(cwd / Path(told).expanduser()))
+    try:
+        begin = path.read_bytes()[:32]
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise Conflict(f"{path} cannot be used: {error.strerror}.") from error
+    if begin.strip() and not begin.startswith(_OURS):
+        raise Conflict(f"{path} is there already and was not written by Sitrep. Name another file, or move it away.")
+    return path
 
 
 def _say(tie: dict[str, Any], session: dict[str, Any]) -> None:

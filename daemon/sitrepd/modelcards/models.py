@@ -25,7 +25,7 @@ class Model(FactRow, table=True):
 
 
 class ModelFields(Shape):
-    path: Name | None = Field(None, max_length=4096, description="Folder or hub id.")
+    path: Text | None = Field(None, min_length=1, max_length=4096, description="Folder or hub id.")
     name: Name | None = None
     config: dict[str, Any] | None = Field(None, description="What config.json says.")
     weight_bytes: Count | None = None

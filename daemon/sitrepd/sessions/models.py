@@ -100,7 +100,7 @@ class Directive(FactRow, table=True):
 
 
 class DirectiveFields(Shape):
-    text: Name = Field(description="The user's wish, verbatim.", max_length=20_000)
+    text: Text = Field(description="The user's wish, verbatim.", min_length=1, max_length=20_000)
     message: Count | None = Field(None, description="Number of the message that said it.")
     active: Flag = Field(True, description="False once it was taken back.")
 
@@ -153,7 +153,7 @@ class Artifact(FactRow, table=True):
 
 
 class ArtifactFields(Shape):
-    path: Name = Field(max_length=4096)
+    path: Text = Field(min_length=1, max_length=4096)
     host: HostRef | None = Field(None, description="The host it is on.")
     role: Text | None = Field(None, description="What it is for: draft model, server logs, …")
     note: Text | None = None
