@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.daemons import application
+from tests.helpers import wait_until
+
+from sitrepd.clock import utc_now
+from sitrepd.hardware import series
+from sitrepd.hardware.gpus import GpuSample
+
+START = datetime.fromisoformat("2026-11-30T10:00:00+00:00")
+
+
+def runtime_of(client: TestClient) -> Any:
+    return client.app.state.runtime  # type: ignore[attr-defined]
+
+
+def store(client: TestClient, gpu: int, samples: Sequence[tuple[datetime, float | None, str | None]]) -> None:
+    runtime = runtime_of(client)
+    empty = dict.fromkeys(("memory_used_bytes", "temperature_c", "sm_clock_mhz", "utilization"))
+    rows = [
+        {**empty, "host_id": runtime.host_id, "gpu": gpu, "at": at, "power_w": power, "throttle": throttle}
+        for at, power, throttle in samples
+    ]
+    runtime.store.write(lambda db: series.add(db, rows))
+
+
+def count(client: TestClient) -> list[tuple[int, float]]:
+    with runtime_of(client).store.read() as db:
+        rows = db.connection().exec_driver_sql("SELECT gpu, power_w FROM gpu_sample ORDER BY gpu, at").all()
+    return [(gpu, power) for gpu, power in rows]
+
+
+def test_rows_are_of_gpus_that_could_be_read():
+    read = GpuSample(0, "GPU-0", utilization_percent=7, power_w=80.5, clock_reasons_mask=0x25)
+    lost = GpuSample(1, "GPU-1", reason="the GPU is lost")
+    assert series.rows(3, START, [read, lost]) == [
+        {
+            "host_id": 3,
+            "gpu": 0,
+            "at": START,
+            "utilization": 7,
+            "memory_used_bytes": None,
+            "power_w": 80.5,
+            "temperature_c": None,
+            "sm_clock_mhz": None,
+            "throttle": "power cap, thermal (software)",
+        }
+    ]
+
+
+def test_buckets_with_a_gap(client: TestClient):
+    seconds = [*range(60), *range(150, 160)]
+    at = [START + timedelta(seconds=second) for second in seconds]
+    store(client, 2, [(moment, 100.0 + n, "power cap" if n < 5 else None) for n, moment in enumerate(at)])
+    store(client, 3, [(START, 1.0, None)])
+    until = START + timedelta(seconds=200)
+    query = {"since": START.isoformat(), "until": until.isoformat(), "points": 20}
+    answer = client.get("/api/v1/gpus/2/samples", params=query)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["bucket_s"] == 10
+    assert told["samples"] == [10, 10, 10, 10, 10, 10, 0, 10]
+    assert told["at"][5:] == ["2026-11-30T10:00:50Z", "2026-11-30T10:01:00Z", "2026-11-30T10:02:30Z"]
+    power = told["metrics"]["power_w"]
+    assert power["min"] == [100, 110, 120, 130, 140, 150, None, 160]
+    assert power["mean"] == [104.5, 114.5, 124.5, 134.5, 144.5, 154.5, None, 164.5]
+    assert power["max"] == [109, 119, 129, 139, 149, 159, None, 169]
+    assert told["metrics"]["utilization"]["mean"] == [None] * 8
+    assert told["throttled"] == [0.5, 0, 0, 0, 0, 0, None, 0]
+    assert told["throttle"] == {"power cap": 5}
+
+
+def test_samples_of_an_idle_machine_are_no_gaps(client: TestClient):
+    store(client, 0, [(START + timedelta(seconds=10 * n), 50.0, None) for n in range(30)])
+    query = {"since": START.isoformat(), "until": (START + timedelta(seconds=300)).isoformat(), "points": 300}
+    told = client.get("/api/v1/gpus/0/samples", params=query).json()
+    assert told["samples"] == [1] * 30
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("gpus/0/samples?since=2026-11-30T10:00:00Z&until=2026-11-30T09:00:00Z", 422, "is not before until="),
+        ("gpus/0/samples?since=yesterday", 422, "since"),
+        ("gpus/0/samples?points=0", 422, "points"),
+        ("gpus/9/samples", 404, "This host has no GPU 9: its GPUs are 0."),
+    ],
+)
+def test_bad_questions_are_told_what_would_be_right(client: TestClient, path: str, status: int, said: str):
+    store(client, 0, [(START, 1.0, None)])
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == status
+    assert said in answer.text
+
+
+def test_old_samples_are_forgotten(tmp_path: Path):
+    now = utc_now()
+    old = [(now - timedelta(hours=hours), 1.0, None) for hours in (90, 70, 50, 26, 24.1)]
+    with application(tmp_path / "store") as client:
+        store(client, 0, [*old, (now - timedelta(hours=23.9), 2.0, None), (now, 3.0, None)])
+        store(client, 1, old[:2])
+        assert len(count(client)) == 9
+    with application(tmp_path / "store") as client:
+        wait_until(lambda: len(count(client)) <= 2)
+        assert count(client) == [(0, 2.0), (0, 3.0)]
