@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
+from sqlmodel import Session
 from tests.daemons import seed
 
 from sitrepd import portable
@@ -30,18 +32,34 @@ def lines() -> list[dict[str, Any]]:
     return [json.loads(line) for line in REFERENCE.read_text().splitlines()]
 
 
-def reference_model(data_dir: Path) -> dict[str, Any]:
-    """The stored model of the reference session's first checkpoint, in a store where nothing observes."""
+def written(
+    data_dir: Path,
+    told: Iterable[Mapping[str, Any]],
+    change: Callable[[Session], object] | None = None,
+    live: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The stored model of the first checkpoint of these lines, in a store where nothing observes."""
     seed(data_dir)
     store, registry = Store(load_settings(data_dir=data_dir)), load_registry()
     try:
-        file = portable.parse(REFERENCE.read_bytes(), registry, REFERENCE.name)
+        text = "\n".join(json.dumps(line) for line in told)
+        file = portable.parse(text.encode(), registry, REFERENCE.name)
         store.write(lambda db: portable.store(db, registry, file, REFERENCE.name, "told:test"))
+        if change is not None:
+            store.write(change)
         with store.read() as db:
-            collected = collect(db, registry, 1, utc_now())
+            collected = collect(db, registry, 1, utc_now(), live)
     finally:
         store.close()
     return service.model(1, "2026-12-01T03:20:47Z", collected, "idle", "L1 loading")
+
+
+def section_text(rendered: Mapping[str, Any], name: str) -> list[str]:
+    """The lines of one section, without its head."""
+    found = [one for one in rendered["sections"] if one["name"] == name]
+    assert found, f"there is no section {name}"
+    part = SHIPPED.typeset(found[0])
+    return [line for piece in sorted(part.pieces, key=lambda one: one.place) for line in piece.text.split("\n")]
 
 
 def tell_reference(client: TestClient) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.checkpoints import telling
-from tests.checkpoints.telling import SHIPPED, reference_model, timeless
+from tests.checkpoints.telling import SHIPPED, timeless, written
 
 from sitrepd.checkpoints.budget import parse_budget
 from sitrepd.checkpoints.render import render
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return reference_model(tmp_path_factory.mktemp("store"))
+    return written(tmp_path_factory.mktemp("store"), telling.lines())
 
 
 @pytest.mark.parametrize("budget", ["full", "9000", "2000", "1000"])

@@ -36,14 +36,18 @@ def test_the_latest_reading_of_each_gpu_is_told_with_its_time(tmp_path: Path) ->
     def change(db: Session) -> None:
         for second in range(3):
             at = AT + timedelta(seconds=second)
-            db.add(GpuSample(host_id=1, gpu=0, at=at, utilization=90.0 + second, memory_used_bytes=10**10, throttle="power cap"))
+            db.add(
+                GpuSample(
+                    host_id=1, gpu=0, at=at, utilization=90.0 + second, memory_used_bytes=10**10, throttle="power cap"
+                )
+            )
         db.add(GpuSample(host_id=1, gpu=1, at=AT, power_w=600.5, temperature_c=65.0))
 
     told = [{"type": "session", "name": "s"}, {"type": "host", "name": "box", "gpus": [gpu(0), gpu(1), gpu(2)]}]
     rendered = written(tmp_path, told, change)
     assert section_text(rendered, "hardware")[1:] == [
         "- H1 GPU 0 at 2026-12-01T03:00:02Z: 92.0 %, memory used 10.0 GB (10000000000 bytes), throttled: power cap",
-        "- H1 GPU 1 at 2026-12-01T03:00:00Z:, 600.5 W, 65.0 °C",
+        "- H1 GPU 1 at 2026-12-01T03:00:00Z: 600.5 W, 65.0 °C",
     ]
     assert all(item["volatile"] for item in rendered["sections"][-1]["items"][1:])
 

@@ -20,6 +20,7 @@ _COLUMNS = (
     "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact", "at",
     "provenance",
 )  # fmt: skip
+_BEST = 3
 _ROWS = 200
 _DETAILS = 20
 _LIST = "sitrep bench list"
@@ -80,9 +81,12 @@ def best_section(
 ) -> Section:
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
-    for place, row in enumerate(comparison.best):
+    for place, row in enumerate(comparison.best[:_BEST]):
         items.append(_best_item(comparison, row, by_id) | {"order": 10 * place})
         items.append(_command_item(row, commands) | {"order": 10 * place + 1})
+    equal = [public_id for row in comparison.best[_BEST:] for public_id in row.ids]
+    if equal:
+        items.append({"kind": "equal", "ids": equal[:20], "count": len(equal), "order": 1000})
     if not comparison.best and comparison.rows:
         why = " ".join(comparison.notes)
         items.append({"kind": "none", "ids": [], "metric": comparison.metric, "why": why, "order": 0})

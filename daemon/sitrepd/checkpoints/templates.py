@@ -103,7 +103,7 @@ def _environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
         name: getattr(module, name)
         for module, names in (
             (quote, ("told", "one_line", "listed", "fence", "row", "excerpt")),
-            (words, ("size", "amount", "duration", "time_left", "progress", "metric", "value", "ref")),
+            (words, ("size", "amount", "duration", "time_left", "progress", "metric", "value", "ref", "disk")),
         )
         for name in names
     }

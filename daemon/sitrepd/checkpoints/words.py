@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+_DISK = ("path", "filesystem", "total_bytes", "network")
 _SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
 
 
@@ -66,6 +67,16 @@ def metric(told: Mapping[str, Any]) -> str:
 def value(told: Mapping[str, Any]) -> str:
     """`94.0 tok/s`."""
     return f"{told['value']} {told['unit']}" if told.get("unit") else str(told["value"])
+
+
+def disk(told: Any) -> str:
+    """`/data ext4 7.0 TB (7000000000000 bytes)` of a disk as it is observed, or what was told instead."""
+    if not isinstance(told, Mapping):
+        return str(told)
+    total = told.get("total_bytes")
+    known = [told.get("path"), told.get("filesystem"), size(total) if isinstance(total, int) else None]
+    rest = [f"{name} {value}" for name, value in told.items() if name not in _DISK and value not in (None, False)]
+    return " ".join(str(part) for part in (*known, "over the network" if told.get("network") else None, *rest) if part)
 
 
 def ref(told: Mapping[str, Any] | str) -> str:

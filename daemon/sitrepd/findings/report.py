@@ -28,20 +28,20 @@ def report(report: Report) -> list[Section]:
 
 
 def sections(found: Sequence[Any]) -> list[Section]:
-    """From rows, newest first."""
+    """From rows in any order."""
     replaced = {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
     return [
         Section(
             name=name, title=title, order=order, priority=priority, pinned=pinned, more=_LIST,
-            items=[_item(row, replaced.get(row.id)) for row in sorted(found, key=_rank) if row.kind in kinds],
+            items=sorted((_item(row, replaced.get(row.id)) for row in found if row.kind in kinds), key=_rank),
         )
         for name, title, order, priority, pinned, kinds in _SECTIONS
     ]  # fmt: skip
 
 
-def _rank(row: Any) -> tuple[int, int]:
+def _rank(item: dict[str, Any]) -> tuple[int, int]:
     """What holds comes before what is open, and that before what is over; older before newer."""
-    return ({"confirmed": 0, "open": 1, "refuted": 2}.get(row.status, 3), row.id)
+    return {"confirmed": 0, "open": 1, "refuted": 2}.get(item["status"], 3), int(item["id"][1:])
 
 
 def _item(row: Any, replaced_by: str | None) -> dict[str, Any]:

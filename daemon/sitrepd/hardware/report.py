@@ -15,6 +15,7 @@ _COLUMNS = (
     "id", "name", "os", "cpu", "cpu_count", "memory_bytes", "gpus", "interconnect", "disks", "numa", "note", "at",
     "provenance",
 )  # fmt: skip
+_PASSING = ("free_bytes", "holds")
 _NAMED_BY = (("launch", "host_id"), ("artifact", "host_id"), ("stack", "host_id"))
 
 
@@ -37,9 +38,16 @@ def host_item(row: Any) -> dict[str, Any]:
         gpus=row.gpus,
         gpu_groups=gpu_groups(row.gpus or []),
         interconnect=row.interconnect,
-        disks=row.disks,
+        disks=_lasting(row.disks),
         note=row.note,
     )
+
+
+def _lasting(disks: Any) -> Any:
+    """Disks without the space that is free on them, which passes by itself."""
+    if not isinstance(disks, list):
+        return disks
+    return [{k: v for k, v in disk.items() if k not in _PASSING} if isinstance(disk, dict) else disk for disk in disks]
 
 
 def gpu_groups(gpus: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
