@@ -39,7 +39,7 @@ def read_stack(told: Told, proc: Path = Path("/proc")) -> StackReading:
         if not ways:
             return StackReading(note="the packages are not known: no command was recorded")
         named = [way for way in ways if find_interpreter(way.argv, way.env, way.cwd).path is not None]
-        way = named[0] if named else ways[-1]
+        way = (named or ways)[0]
         return probe_stack(way.argv, way.env, way.cwd)
     except Exception as error:
         return StackReading(note=f"the packages are not known: {type(error).__name__}: {error}")
