@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,9 @@ def test_what_people_read(shared: Sitrep) -> None:
     shown = shared("show", said.split()[0]).ok().out.splitlines()
     assert "type: finding" in shown
     assert "title: tp 8" in shown
-    assert "+00:00" in next(line for line in shown if line.startswith("at: ")) or "at: 20" in "".join(shown)
+    assert re.fullmatch(
+        r"at: \d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d", next(line for line in shown if line.startswith("at: "))
+    )
 
 
 def test_from_json_and_standard_input(shared: Sitrep, tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""Handing the checkpoint over, also when the daemon is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.running import Sitrep
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "tests/data/reference-session.jsonl"
+
+
+def test_checkpoint_and_resume_print_it_and_nothing_else(shared: Sitrep) -> None:
+    shared("import", str(REFERENCE)).ok()
+    made = shared("checkpoint", "--session", "S2").ok()
+    assert made.err == ""
+    assert made.out.startswith("Sitrep C")
+    assert "94.0 tok/s" in made.out
+    assert shared("checkpoint", "--session", "S2").ok().out == made.out, "nothing has changed"
+    handed = shared("resume", "--session", "S2", "--to", "opencode").ok()
+    assert handed.err == ""
+    assert handed.out.startswith("Sitrep C")
+    assert made.out.split("\n", 1)[1] in handed.out
+    again = shared("resume", "--session", "S2").ok().out
+    assert again.split("\n", 1)[0] != handed.out.split("\n", 1)[0], "line 1 is never the same twice"
+    assert len(shared("resume", "--session", "S2", "--budget", "1500").ok().out) <= 1500
+    assert len(shared("resume", "--session", "S2", "--budget", "500t").ok().out) <= 2000
+    assert "budget='few'" in shared("resume", "--session", "S2", "--budget", "few").refused()
+    assert set(shared("resume", "--session", "S2", "--json").json) == {"checkpoint", "delivery", "text"}
+
+
+def test_formats(shared: Sitrep) -> None:
+    shared("directive", "add", "No hacks.", "--session", "S1").ok()
+    model = shared("checkpoint", "--session", "S1", "--format", "json").json
+    assert shared("checkpoint", "--session", "S1", "--json").json == model
+    assert model["session"]["id"] == "S1"
+    name = model["id"]
+    assert shared("checkpoint", "--session", "S1", "--format", "html").ok().out.lstrip().startswith("<")
+    stored = shared("checkpoint", "show", name).ok().out
+    assert stored == shared("checkpoint", "latest", "--session", "S1").ok().out
+    assert "No hacks." in shared("checkpoint", "show", name, "--format", "txt").ok().out
+    assert shared("checkpoint", "show", name, "--json").json["markdown"] == stored
+    assert shared("checkpoints", "--session", "S1", "--json").json["data"][0]["id"] == name
+    assert name in shared("checkpoints", "--all").ok().out
+
+
+def test_without_a_daemon_the_last_one_is_printed_with_a_word(sitrep: Sitrep) -> None:
+    sitrep("session", "open", "one").ok()
+    sitrep("directive", "add", "No hacks.").ok()
+    stored = sitrep("checkpoint").ok().out
+    sitrep("session", "open", "two").ok()
+    sitrep("checkpoint", "--session", "S2").ok()
+    sitrep("shutdown").ok()
+    assert "say which session with --session" in sitrep("resume", "--no-start").refused(3)
+    left = sitrep("resume", "--no-start", "--session", "S1").ok()
+    head, _, rest = left.out.partition("\n\n")
+    assert head.startswith("(No daemon answers: ")
+    assert f"{sitrep.store}/latest/S1.md" in head
+    assert rest == stored
+    assert left.err == ""
+    assert len(sitrep("resume", "--no-start", "--session", "S1", "--budget", "400").ok().out) <= 400
+    told = sitrep("resume", "--no-start", "--session", "S1", "--json").json
+    assert (told["live"], told["text"]) == (False, left.out)
+    (sitrep.store / "latest/S2.md").unlink()
+    assert sitrep("resume", "--no-start").ok().out == left.out, "the only one"
+    (sitrep.store / "latest/S1.md").unlink()
+    assert "No checkpoint was left behind" in sitrep("resume", "--no-start").refused(3)
+
+
+def test_a_store_that_cannot_be_served_still_gives_it(sitrep: Sitrep) -> None:
+    sitrep("session", "open", "one").ok()
+    stored = sitrep("checkpoint").ok().out
+    sitrep("shutdown").ok()
+    (sitrep.store / "sitrep.db").write_bytes(b"not a database" * 1000)
+    done = sitrep("resume").ok()
+    assert done.out.endswith(stored)
+    assert "The daemon did not start" in done.out.splitlines()[0]
