@@ -162,7 +162,7 @@ class Demo:
             sys.stdout.write(text.rstrip("\n") + "\n")
             sys.stdout.flush()
         else:
-            text = client.post(f"/sessions/{self.session}/resume").text.rstrip("\n")
+            text = client.post(f"/sessions/{self.session}/resume", {"to": "demo"}).text.rstrip("\n")
             self.say(_words.ABOVE, printable(text), _words.below(len(text)))
         self.shown = True
 
