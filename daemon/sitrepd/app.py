@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -12,6 +13,7 @@ from fastapi.routing import APIRoute
 from sitrepd import __version__, problems
 from sitrepd.doors import Doors
 from sitrepd.links import Links
+from sitrepd.openapi import described
 from sitrepd.routing import fact_routes
 from sitrepd.runtime import Runtime
 from sitrepd.settings import Settings
@@ -51,6 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
     from sitrepd.dashboard.routes import router as dashboard
 
     app.include_router(dashboard)
+    app.openapi = partial(described, app)  # type: ignore[method-assign]
     app.mount("/static", Assets(directory=FOLDER))
     return app
 

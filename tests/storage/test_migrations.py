@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -33,12 +34,27 @@ def migrate(path: Path, revision: str) -> None:
 def test_migrations_make_what_the_models_say(tmp_path: Path) -> None:
     import_models()
     path = tmp_path / "sitrep.db"
-    assert migrations.upgrade(path) is None
+    migrate(path, "head")
     engine = make_migrator(path)
     with engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), SQLModel.metadata)
     engine.dispose()
     assert differences == []
+
+
+def schema(path: Path) -> dict[str, list[str]]:
+    """The words of each table and index; their order depends on how they were made."""
+    with closing(sqlite3.connect(path)) as db:
+        rows = db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    return {name: sorted(re.split(r"[\s(),]+", sql.strip(" )"))) for name, sql in rows}
+
+
+def test_a_new_store_has_what_the_migrations_make(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.db", tmp_path / "old.db"
+    migrations.upgrade(new)
+    migrate(old, "head")
+    assert schema(new) == schema(old)
+    assert migrations.stored_revision(new) == migrations.stored_revision(old)
 
 
 @pytest.mark.parametrize("revision", migrations.known_revisions())

@@ -63,9 +63,33 @@ def upgrade(path: Path) -> Path | None:
             f"{path} was written by a newer Sitrep (schema {current}; this version knows up to {known[-1]}). "
             "Nothing was changed. Install that version again, or restore a backup-*.db from the same folder."
         )
-    copy = back_up(path, f"backup-{current}") if current is not None else None
+    if current is None:
+        _create(path, known[-1])
+        return None
+    copy = back_up(path, f"backup-{current}")
     _run_alembic(path)
     return copy
+
+
+def _create(path: Path, revision: str) -> None:
+    """The present schema at once: what the migrations would make, without the time and memory that Alembic takes."""
+    from sqlmodel import SQLModel
+
+    from sitrepd.slices import import_models
+    from sitrepd.storage.engine import make_migrator
+
+    import_models()
+    engine = make_migrator(path)
+    try:
+        with engine.begin() as connection:
+            SQLModel.metadata.create_all(connection)
+            connection.exec_driver_sql(
+                "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+                "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+            )
+            connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (revision,))
+    finally:
+        engine.dispose()
 
 
 def back_up(path: Path, label: str) -> Path:
