@@ -21,7 +21,9 @@ def family() -> Iterator[tuple[int, int]]:
     shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
     assert shell.stdout is not None
     with shell:
-        yield shell.pid, int(shell.stdout.readline())
+        child = int(shell.stdout.readline())
+        wait_until(lambda: (stat := read_stat(child)) and stat.name == "sleep")
+        yield shell.pid, child
         with suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
 
