@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx2 as httpx
+import httpx2
 from fastapi.testclient import TestClient
 from tests.helpers import wait_until
 
@@ -52,15 +52,15 @@ class Daemon:
         except AssertionError:
             self._abandon()
             raise
-        self.client = httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(self.data_dir / "sitrep.sock")),
+        self.client = httpx2.Client(
+            transport=httpx2.HTTPTransport(uds=str(self.data_dir / "sitrep.sock")),
             base_url="http://localhost",
             timeout=30,
         )
         about = self.client.get("/api/v1/about").json()
         self.url = about["url"]
         token = (self.data_dir / "token").read_text().strip()
-        self.tcp = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        self.tcp = httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
         return self
 
     def _abandon(self) -> None:
@@ -80,9 +80,9 @@ class Daemon:
         if not path.exists():
             return False
         try:
-            with httpx.Client(transport=httpx.HTTPTransport(uds=str(path))) as client:
+            with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path))) as client:
                 return client.get("http://localhost/api/v1/health").status_code == 200
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return False
 
     def end(self, signum: int = signal.SIGTERM) -> int:
@@ -119,7 +119,7 @@ def _stop_launches(daemon: Daemon) -> None:
         for launch in launches:
             if launch["watched"] and "ended_at" not in launch:
                 daemon.client.post(f"/api/v1/launches/{launch['id']}/stop", json={"grace_s": 1, "wait_s": 10})
-    except httpx.TransportError:
+    except httpx2.TransportError:
         pass
 
 

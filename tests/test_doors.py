@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx2 as httpx
+import httpx2
 import pytest
 from tests.daemons import Daemon, running_daemon
 
@@ -27,8 +27,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory):
             yield daemon
 
 
-def ask(daemon: Daemon, path: str, method: str = "GET", **headers: str) -> httpx.Response:
-    with httpx.Client(base_url=daemon.url, trust_env=False) as client:
+def ask(daemon: Daemon, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
+    with httpx2.Client(base_url=daemon.url, trust_env=False) as client:
         return client.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
@@ -82,20 +82,20 @@ def test_a_foreign_origin_is_refused_even_with_the_token(shared: Daemon, origin:
 
 def test_a_link_opens_once_and_the_cookie_stays(shared: Daemon) -> None:
     link = shared.client.post("/api/v1/links").json()["url"]
-    with httpx.Client(trust_env=False) as browser:
+    with httpx2.Client(trust_env=False) as browser:
         opened = browser.get(link)
         assert opened.status_code == 303
         cookie = opened.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
         assert browser.get(f"{shared.url}/api/v1/about").status_code == 200
-    with httpx.Client(trust_env=False) as other:
+    with httpx2.Client(trust_env=False) as other:
         assert other.get(link).status_code == 410
         assert other.get(f"{shared.url}/api/v1/about").status_code == 401
 
 
 def test_a_change_by_cookie_must_come_from_our_page(shared: Daemon) -> None:
-    with httpx.Client(trust_env=False) as browser:
+    with httpx2.Client(trust_env=False) as browser:
         browser.get(shared.client.post("/api/v1/links").json()["url"])
         url = f"{shared.url}/api/v1/sessions"
         assert browser.post(url, json={"name": "x"}).status_code == 403

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx2 as httpx
+import httpx2
 import pytest
 from tests.daemons import Daemon
 
@@ -17,7 +17,7 @@ Message = tuple[str, str, str]
 class Stream:
     """Messages as (event, data, id); reading ends with the stream."""
 
-    def __init__(self, answer: httpx.Response) -> None:
+    def __init__(self, answer: httpx2.Response) -> None:
         self._lines = answer.iter_lines()
 
     def __iter__(self) -> Iterator[Message]:

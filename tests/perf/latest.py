@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2 as httpx
+import httpx2
 from tests.helpers import free_port
 from tests.perf.daemon import serving, time_to_answer
 from tests.perf.measure import Figure, benchmark, median, percentile
@@ -65,7 +65,7 @@ def latest() -> Iterator[Figure]:
         folder = Path(name)
         token = (folder / "store" / "token").read_text().strip()
         url = f"http://127.0.0.1:{port}/api/v1/sessions/current/checkpoints/latest"
-        with httpx.Client(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as client:
+        with httpx2.Client(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as client:
             client.post(f"http://127.0.0.1:{port}/api/v1/import", content=_REFERENCE.read_bytes()).raise_for_status()
             (folder / "body").write_bytes(client.get(url).raise_for_status().content)
         bare_port = free_port()

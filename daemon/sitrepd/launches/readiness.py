@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-
-import httpx
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
 
 from sitrepd.launches.engines.base import CommandFacts, Engine, Probe
 from sitrepd.launches.ports import owns_listener
@@ -55,14 +55,25 @@ class Readiness:
 
     def _ask(self, probe: Probe) -> str:
         url = probe.path if probe.path.startswith("http") else f"http://{self._address()}{probe.path}"
-        try:
-            # Proxies of the environment must not stand between this machine and itself.
-            answer = httpx.get(url, timeout=probe.timeout_s, trust_env=False, follow_redirects=False)
-        except (httpx.HTTPError, httpx.InvalidURL):
-            return "not_ready"
-        return probe.answer(answer.status_code)
+        status = status_of(url, probe.timeout_s)
+        return "not_ready" if status is None else probe.answer(status)
 
     def _address(self) -> str:
         host = (self.facts.host or "127.0.0.1").strip("[]")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         return f"[{host}]:{self.facts.port}" if ":" in host else f"{host}:{self.facts.port}"
+
+
+def status_of(url: str, timeout_s: float) -> int | None:
+    """The HTTP status of a GET, None without an answer. No proxy stands between this machine and itself."""
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    try:
+        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        try:
+            connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
+            return connection.getresponse().status
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError):
+        return None
