@@ -178,7 +178,7 @@ def api_page() -> str:
                     f"`{one['operationId']}`",
                     about.split("\n\n")[0].replace("\n", " "),
                 )
-                by_tag.setdefault(one["tags"][0], []).append(row)
+                by_tag.setdefault(one.get("tags", ["daemon"])[0], []).append(row)
     lines = ["# The REST API", "", _MADE, "", head, ""]
     for tag in sorted(by_tag):
         lines += [f"## {tag}", "", *_table(("method", "path", "operation id", "what it does"), by_tag[tag]), ""]

@@ -146,3 +146,23 @@ def test_an_environment_that_is_no_text_is_left_out_with_a_word(shared: Sitrep) 
     done = shared("launch", "--watch", "--", sys.executable, "-c", code, env={**env, "FINE": "ü"})
     assert done.err.count("is left out of the environment: it is not UTF-8.") == 2
     assert shared("logs", done.out.split()[0]).ok().out == "[] ü\n"
+
+
+def test_the_watching_outlives_the_daemon(sitrep: Sitrep, script: Path, tmp_path: Path) -> None:
+    """A killed daemon is replaced by the watcher's own call, and the server is taken up by it."""
+    port, gate = str(free_port()), tmp_path / "gate"
+    options = ["--json", "--ready-pattern", "open for business", "--port", port]
+    launch = sitrep("launch", *options, "--", sys.executable, str(script), port, str(gate)).json
+    watching = sitrep.start("watch", launch["id"])
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    first = sitrep.daemon_pid()
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: sitrep.daemon_pid() not in (None, first), 60)
+    assert lives(launch["pid"])
+    gate.touch()
+    out, err = watching.communicate(timeout=60)
+    assert watching.returncode == 0, out + err
+    assert f"{launch['id']} is ready" in out
+    _stop(sitrep, launch["id"])

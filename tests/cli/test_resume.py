@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import signal
 from pathlib import Path
 
 from tests.cli.running import Sitrep
@@ -54,7 +57,7 @@ def test_without_a_daemon_the_last_one_is_printed_with_a_word(sitrep: Sitrep) ->
     assert "say which session with --session" in sitrep("resume", "--no-start").refused(3)
     left = sitrep("resume", "--no-start", "--session", "S1").ok()
     head, _, rest = left.out.partition("\n\n")
-    assert head.startswith("(No daemon answers: ")
+    assert head.startswith("(The daemon gives none: ")
     assert f"{sitrep.store}/latest/S1.md" in head
     assert rest == stored
     assert left.err == ""
@@ -75,3 +78,22 @@ def test_a_store_that_cannot_be_served_still_gives_it(sitrep: Sitrep) -> None:
     done = sitrep("resume").ok()
     assert done.out.endswith(stored)
     assert "The daemon did not start" in done.out.splitlines()[0]
+
+
+def test_a_daemon_that_hangs_or_cannot_write_is_not_waited_for(sitrep: Sitrep) -> None:
+    sitrep("session", "open", "one").ok()
+    stored = sitrep("checkpoint").ok().out
+    pid = sitrep.daemon_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        done = sitrep("resume", "--timeout", "1").ok()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "it took too long" in done.out.splitlines()[0]
+    assert done.out.endswith(stored)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    done = sitrep("resume").ok()
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert done.out.endswith(stored)
+    assert done.out.startswith("(The daemon gives none: ")

@@ -15,7 +15,7 @@ from pathlib import Path
 from sitrepd.cli.client import Unreachable
 from sitrepd.cli.connection import connect_unix
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 _LOG_MOST_BYTES = 4 << 20
 _ALREADY = "already serves"
 # What concerns the caller alone must not become the daemon's.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sitrepd.cli.connection import Target
+from sitrepd.cli.connection import ANSWER_TIMEOUT_S, Target
 from sitrepd.errors import SitrepError
 
 API = "/api/v1"
@@ -66,6 +66,7 @@ class Client:
         self.target = target
         self._headers = dict(headers)
         self._start = start
+        self.timeout_s = ANSWER_TIMEOUT_S
 
     def forget_session(self) -> None:
         """Ask for the facts of all sessions from now on."""
@@ -111,7 +112,7 @@ class Client:
 
     def _connect(self) -> http.client.HTTPConnection:
         try:
-            return self.target.connect()
+            return self.target.connect(self.timeout_s)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
             if self._start is None:
                 raise Unreachable(_nobody(self.target)) from error
@@ -119,7 +120,7 @@ class Client:
             raise Unreachable(f"{self.target} cannot be reached: {_why(error)}.") from error
         self._start()
         try:
-            return self.target.connect()
+            return self.target.connect(self.timeout_s)
         except OSError as error:
             raise Unreachable(f"{self.target} cannot be reached: {_why(error)}.") from error
 

@@ -33,8 +33,8 @@ class Target:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}{f':{self.port}' if self.port else ''}{self.base}"
 
-    def connect(self) -> http.client.HTTPConnection:
-        """A connection that is open; OSError says why it is not."""
+    def connect(self, timeout_s: float = ANSWER_TIMEOUT_S) -> http.client.HTTPConnection:
+        """A connection that is open and waits so long for an answer; OSError says why it is not."""
         connection: http.client.HTTPConnection
         if self.socket_path is not None:
             connection = http.client.HTTPConnection("localhost", timeout=CONNECT_TIMEOUT_S)
@@ -45,7 +45,7 @@ class Target:
         else:
             connection = http.client.HTTPConnection(self.host, self.port, timeout=CONNECT_TIMEOUT_S)
             connection.connect()
-        connection.sock.settimeout(ANSWER_TIMEOUT_S)
+        connection.sock.settimeout(timeout_s)
         return connection
 
 

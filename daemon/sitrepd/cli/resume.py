@@ -9,17 +9,21 @@ from typing import Annotated
 import typer
 
 from sitrepd.cli.checkpoints import Budget, print_document
-from sitrepd.cli.client import Answer, Unreachable
+from sitrepd.cli.client import Answer, Refused, Unreachable
 from sitrepd.cli.verbs import Cli, verb
 
 app = typer.Typer()
 _CHARACTERS_A_TOKEN = 4
+_DAEMON_FAILED = 500
 
 
 @verb(app, "resume")
 def resume(
     cli: Cli,
     budget: Budget = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds to wait for the daemon's answer.")
+    ] = 20,
     to: Annotated[str, typer.Option("--to", help="Who it is handed to, as the delivery remembers it.")] = "cli",
 ) -> None:
     """Print the latest checkpoint for an agent, with what has changed since in front, and nothing else.
@@ -28,15 +32,22 @@ def resume(
     """
     told = {"to": to} | ({} if budget is None else {"budget": budget})
     try:
+        cli.client.timeout_s = timeout
         answer = cli.client.post("/sessions/current/resume", told, format="json" if cli.json else None)
     except Unreachable as error:
+        answer = _left_behind(cli, error, _characters(budget))
+    except Refused as error:
+        # A daemon that cannot write still leaves what was written before.
+        if error.answer.status < _DAEMON_FAILED:
+            raise
         answer = _left_behind(cli, error, _characters(budget))
     print_document(answer, "json" if cli.json else "md")
 
 
-def _left_behind(cli: Cli, error: Unreachable, characters: int | None) -> Answer:
+def _left_behind(cli: Cli, error: Unreachable | Refused, characters: int | None) -> Answer:
     path = _last_file(cli, error)
-    head = f"(No daemon answers: {error.detail.rstrip('.')}. This is the last checkpoint that was written, {path}.)\n\n"
+    why = error.detail.rstrip(".")
+    head = f"(The daemon gives none: {why}. This is the last checkpoint that was written, {path}.)\n\n"
     text = head + path.read_text(errors="replace")
     if characters is not None and len(text) > characters:
         text = text[: max(0, characters - 2)] + "…\n"
@@ -55,7 +66,7 @@ def _characters(budget: str | None) -> int | None:
     return int(digits) * (_CHARACTERS_A_TOKEN if str(budget).endswith("t") else 1)
 
 
-def _last_file(cli: Cli, error: Unreachable) -> Path:
+def _last_file(cli: Cli, error: Unreachable | Refused) -> Path:
     """The file of the session that is meant; never a guess among several."""
     found = sorted((cli.store / "latest").glob("*.md")) if cli.is_store else []
     told = cli.session_told
