@@ -26,6 +26,7 @@ VERBS = {
     "launch": "launches",
     "watch": "watch",
     "logs": "logs",
+    "diagnose": "diagnose",
     "stop": "stop",
     "bench": "benchmarks",
     "compare": "compare",

@@ -1,0 +1,303 @@
+"""From what was read to the diagnosis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sitrepd.launches.diagnosis.case import Case
+from sitrepd.launches.diagnosis.incidents import Incident
+from sitrepd.launches.diagnosis.judge import Found, explain, first_cause, of_requests
+from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
+from sitrepd.launches.diagnosis.rules import process
+from sitrepd.launches.diagnosis.shards import missing_shards
+from sitrepd.launches.engines.base import PHASE
+from sitrepd.launches.launchers.base import Exit
+from sitrepd.redact import redact_text
+
+if TYPE_CHECKING:
+    from sitrepd.launches.diagnosis.diagnose import Reading
+
+_SEGFAULTS = (-11, -6, -7, 139, 134, 135)
+_KILLS = (-9, 137)
+_TERMS = (-15, 143, -2, 130)
+_WORKERS = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller|process|model", re.IGNORECASE)
+_WORKER_FRAMES = re.compile(
+    r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop"
+)
+_HARDWARE_MARK = "hardware_fault"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is known beside the log."""
+
+    exit: Exit | None = None
+    gpu_memory: Mapping[int, int] = field(default_factory=dict)
+    kernel_messages: Sequence[str] = ()
+    model_folder: Path | str | None = None
+
+
+def conclude(reading: Reading, beside: Beside) -> Diagnosis:
+    """Hardware first, then the first cause in the log, then how the processes ended, then what is silent."""
+    kernel = _of_kernel(reading, beside)
+    if kernel is not None and kernel.category == _HARDWARE_MARK:
+        return kernel
+    found = reading.found()
+    first = first_cause(found, reading.signs)
+    if first is not None and first.case is not None and first.case.rule.standing == "primary":
+        return _of_case(reading, beside, first.case)
+    return _of_ends(reading, beside, first, kernel) or _alive(reading, beside, found)
+
+
+def _of_ends(reading: Reading, beside: Beside, first: Found | None, kernel: Diagnosis | None) -> Diagnosis | None:
+    """Where no special cause is found: what follows, unexplained exceptions, exit codes, aftermath."""
+    case = first.case if first else None
+    if first is not None and case is not None and case.rule.standing == "follows":
+        return kernel if kernel and case.rule.category == "host_oom_killed" else _of_case(reading, beside, case)
+    if first is not None and case is None:
+        whole = (
+            _of_exception(reading, first.incident)
+            if first.incident.causes
+            else _of_cut(reading, beside, first.incident)
+        )
+        if whole is not None:
+            return whole
+    ended = _of_codes(reading) or _of_exit(reading, beside)
+    if ended is not None:
+        return kernel if kernel and ended.category == "host_oom_killed" else ended
+    if case is not None:
+        return _of_case(reading, beside, case)
+    if first is not None or _is_dead(reading, beside):
+        return _unknown(reading, first.incident if first else None)
+    return None
+
+
+# --- one case ----------------------------------------------------------------------------------------------------
+
+
+def _of_case(reading: Reading, beside: Beside, case: Case) -> Diagnosis:
+    category = case.render(case.rule.category)
+    incident = case.incident
+    summary, cause, fix = (case.render(text) for text in (case.rule.summary, case.rule.cause, case.rule.fix))
+    if category in ("gpu_occupied", "memory_kv_pool", "port_in_use"):
+        fix = _with_holders(fix, beside)
+    return Diagnosis(
+        "failed",
+        _phase_of(reading, incident),
+        category,
+        _one_line(summary + _who(incident)),
+        redact_text(cause),
+        redact_text(fix),
+        _evidence(reading, incident, case.line),
+    )
+
+
+def _with_holders(fix: str, beside: Beside) -> str:
+    if not beside.gpu_memory:
+        return fix
+    told = ", ".join(f"{pid} ({size / 1024**3:.1f} GiB)" for pid, size in beside.gpu_memory.items())
+    return f"{fix} On the GPUs now: {told}."
+
+
+def _who(incident: Incident) -> str:
+    return f" [{incident.key}]" if re.fullmatch(r"(?:[A-Z_]+\d+ ?)+|rank\d+", incident.key) else ""
+
+
+def _phase_of(reading: Reading, incident: Incident) -> str | None:
+    if incident.phase in PHASE:
+        return incident.phase
+    return None if incident.was_ready else reading.progress.phase or None
+
+
+def _evidence(reading: Reading, incident: Incident, line: int) -> tuple[Evidence, ...]:
+    """Where it was announced, the line that matched, the exception, and the first line of the fall after it."""
+    told: dict[int, str] = {}
+    texts = dict(reversed(incident.texts))
+    if line in texts:
+        told[line] = texts[line]
+    for number, text in incident.causes[:3]:
+        told.setdefault(number, text)
+    if not told and incident.texts:
+        told.update(incident.texts[:1])
+    for number, text in reading.signs.deaths:
+        if number >= incident.number:
+            told.setdefault(number, text)
+            break
+    return tuple(Evidence.of(number, redact_text(text)) for number, text in sorted(told.items()))[:MOST_EVIDENCE]
+
+
+def _one_line(text: str) -> str:
+    flat = " ".join(redact_text(text).split())
+    return flat if len(flat) <= 300 else flat[:299] + "…"
+
+
+# --- what no rule explains -----------------------------------------------------------------------------------------
+
+
+def _of_exception(reading: Reading, incident: Incident) -> Diagnosis:
+    """An exception of no known kind, in a worker or in the program itself."""
+    number, cause = incident.cause
+    in_worker = bool(_WORKERS.search(incident.who)) or any(_WORKER_FRAMES.search(frame) for frame in incident.frames)
+    where = next((frame for frame in reversed(incident.frames) if "site-packages/torch" not in frame), "")
+    return Diagnosis(
+        "failed",
+        _phase_of(reading, incident),
+        "scheduler_exception" if in_worker else "unknown",
+        _one_line(f"{'A worker' if in_worker else 'The server'} failed: {cause}{_who(incident)}"),
+        _one_line(f"An exception that is none of the known kinds{f', at {where}' if where else ''}: {cause}"),
+        "Look for this exception in the engine's issues; another release or fewer special flags often avoids it.",
+        _evidence(reading, incident, number),
+    )
+
+
+def _of_cut(reading: Reading, beside: Beside, incident: Incident) -> Diagnosis | None:
+    """A traceback that breaks off before its exception: who announced it may be enough."""
+    if incident.who != "warmup":
+        return None
+    words = Incident(incident.number, incident.key, "fatal", "warmup", incident.phase, kind="line", last=incident.last)
+    words.texts.append((incident.number, "Initialization failed. warmup error: " + (incident.frames or [""])[-1]))
+    case = explain(words, reading.known)
+    return _of_case(reading, beside, case) if case else None
+
+
+def _unknown(reading: Reading, incident: Incident | None) -> Diagnosis:
+    number = incident.number if incident else (reading.signs.deaths[:1] or [reading.last])[0][0]
+    told = [*(incident.texts[:2] if incident else ()), *reading.signs.deaths[:2]] or [reading.last]
+    return Diagnosis(
+        "failed",
+        _phase_of(reading, incident) if incident else reading.progress.phase or None,
+        "unknown",
+        "The server failed, and the log does not say why",
+        "The log ends or is cut before the first exception is named.",
+        "Look at the beginning of the log and at the logs of the other ranks; start again with all output in one file.",
+        tuple(Evidence.of(at, redact_text(text)) for at, text in told if at) or (Evidence(number, ""),),
+    )
+
+
+# --- how processes ended -------------------------------------------------------------------------------------------
+
+
+def _of_codes(reading: Reading) -> Diagnosis | None:
+    """The exit code of the first child that the log says has died, where it says more than that it failed."""
+    stop = reading.signs.stop_at
+    for number, text, code in reading.signs.codes:
+        if stop and number >= stop:
+            break
+        told = _of_code(reading, code, number, text)
+        if told is not None:
+            return told
+    return None
+
+
+def _of_exit(reading: Reading, beside: Beside) -> Diagnosis | None:
+    """SGLang's launcher ends itself with SIGKILL after any crash: the signal counts only where nothing else is told."""
+    ended = beside.exit
+    if ended is None or not ended.known or reading.signs.stop_at or reading.signs.deaths:
+        return None
+    code = -ended.signal if ended.signal else ended.exit_code or 0
+    return _of_code(reading, code, 0, f"exit status of the process: {code}") if code else None
+
+
+def _of_code(reading: Reading, code: int, number: int, text: str) -> Diagnosis | None:
+    phase = reading.progress.phase or None
+    evidence = tuple(
+        Evidence.of(at, redact_text(what))
+        for at, what in dict([(number, text), reading.last]).items()
+        if at or what == text
+    )
+    if code in _KILLS:
+        summary = "A process of the server was killed from outside (SIGKILL)"
+        return Diagnosis(
+            "failed", phase, "host_oom_killed", summary, process.KILLED_CAUSE, process.KILLED_FIX, evidence
+        )
+    if code in _SEGFAULTS:
+        name = {-11: "SIGSEGV", 139: "SIGSEGV", -6: "SIGABRT", 134: "SIGABRT"}.get(code, "SIGBUS")
+        fix = (
+            "PYTHONFAULTHANDLER=1 shows the Python line at the next crash; another --attention-backend; check that "
+            "torch, sglang-kernel "
+            "and flashinfer belong together (pip check)."
+        )
+        cause = f"The process died of {name} inside a compiled library, not of a Python exception."
+        return Diagnosis(
+            "failed", phase, "segfault", f"A process crashed in native code ({name})", cause, fix, evidence
+        )
+    return None
+
+
+def _is_dead(reading: Reading, beside: Beside) -> bool:
+    stop = reading.signs.stop_at
+    if any(not stop or at < stop for at, _ in reading.signs.deaths):
+        return True
+    ended = beside.exit
+    if ended is None or not ended.known or stop:
+        return False
+    code = -ended.signal if ended.signal else ended.exit_code
+    return bool(code) and code not in _TERMS
+
+
+# --- nothing failed ------------------------------------------------------------------------------------------------
+
+
+def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
+    request = of_requests(found)
+    if request is not None and request.case is not None and reading.signs.ready_at >= 0:
+        told = _of_case(reading, beside, request.case)
+        return Diagnosis("ready", None, told.category, told.summary, told.cause, told.fix, told.evidence)
+    shards = _silent_shards(reading, beside)
+    if shards is not None:
+        return shards
+    state = reading.progress.state
+    if reading.signs.stop_at or (beside.exit is not None and beside.exit.known):
+        state = "exited"
+    phase = reading.progress.phase if state not in ("ready", "exited") else None
+    evidence = (Evidence.of(reading.last[0], redact_text(reading.last[1])),) if reading.last[0] else ()
+    return Diagnosis(state, phase or None, None, _said_of(state, phase), evidence=evidence)
+
+
+def _said_of(state: str, phase: str | None) -> str:
+    if state == "ready":
+        return "Nothing failed: the server is ready."
+    if state == "exited":
+        return "Nothing failed: the server was asked to end and ended."
+    title = PHASE[phase].title.lower() if phase else "starting"
+    if phase == "dist_init":
+        return (
+            f"Nothing failed so far: {title}. If it stands here for minutes, NCCL may hang: NCCL_DEBUG=INFO, "
+            f"NCCL_P2P_DISABLE=1."
+        )
+    return f"Nothing failed so far: {title}."
+
+
+def _silent_shards(reading: Reading, beside: Beside) -> Diagnosis | None:
+    """Some releases load a model whose folder lacks shards without a word, and serve what was never initialised."""
+    folder = beside.model_folder or reading.known.get("model_path")
+    if not folder or not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
+        return None
+    missing = missing_shards(folder)
+    if not missing:
+        return None
+    names = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
+    return Diagnosis(
+        reading.progress.state,
+        reading.progress.phase or None,
+        "weights_missing",
+        f"The folder of the model lacks shards that its index names: {names}",
+        "The server goes on without them: some releases do not check, and serve weights that were never loaded.",
+        f"Stop it; hf download REPO --local-dir {folder} (it resumes), then start again.",
+        (Evidence(0, f"{folder}: missing {names}"),),
+    )
+
+
+def _of_kernel(reading: Reading, beside: Beside) -> Diagnosis | None:
+    """Faults of the hardware and the OOM killer, as the kernel reported them."""
+    for text in beside.kernel_messages:
+        incident = Incident(0, "", weight="fatal", kind="line", phase=reading.progress.phase)
+        incident.texts.append((0, text.strip()[:2000]))
+        case = explain(incident, reading.known)
+        if case is not None and case.render(case.rule.category) in (_HARDWARE_MARK, "host_oom_killed"):
+            return _of_case(reading, beside, case)
+    return None

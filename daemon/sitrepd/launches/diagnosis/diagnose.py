@@ -1,0 +1,108 @@
+"""A log read once from front to end, and what follows from it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from sitrepd.launches.diagnosis import conclude, source
+from sitrepd.launches.diagnosis.incidents import Collector, Incident
+from sitrepd.launches.diagnosis.judge import Found, explain, is_worth_a_look
+from sitrepd.launches.diagnosis.known import Known
+from sitrepd.launches.diagnosis.model import Diagnosis
+from sitrepd.launches.diagnosis.prefixes import split
+from sitrepd.launches.diagnosis.progress import Progress
+from sitrepd.launches.diagnosis.signs import Signs, begins_anew
+from sitrepd.launches.engines.base import CommandFacts
+from sitrepd.launches.launchers.base import Exit
+
+_MOST_LINES = 400
+_MOST_INCIDENTS = 400
+
+
+def diagnose(
+    log: Path | str | BinaryIO | Iterable[str],
+    *,
+    exit: Exit | None = None,
+    gpu_memory: Mapping[int, int] | None = None,
+    kernel_messages: Sequence[str] = (),
+    facts: CommandFacts | None = None,
+    model_folder: Path | str | None = None,
+) -> Diagnosis:
+    """The diagnosis of a log: a path, a binary stream, or lines. Raises OSError where it cannot be read.
+
+    `gpu_memory` are bytes of GPU memory by pid of processes that are not the launch's; `model_folder` defaults to the
+    model's path where that is a folder on this machine.
+    """
+    reading = Reading(facts)
+    if isinstance(log, (str, Path, io.IOBase)):
+        with source.opened(cast("Path | str | BinaryIO", log)) as lines:
+            reading.read(lines)
+    else:
+        reading.read(source.from_lines(cast("Iterable[str]", log)))
+    return conclude.conclude(reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder))
+
+
+class Reading:
+    """What the lines have told."""
+
+    def __init__(self, facts: CommandFacts | None = None) -> None:
+        self.known = Known(facts)
+        self.progress = Progress()
+        self.signs = Signs()
+        self.collector = Collector()
+        self.single: list[Found] = []
+        self.last: tuple[int, str] = (0, "")
+        self.lines = 0
+        self.starts = 0
+
+    def read(self, lines: Iterator[source.Physical]) -> None:
+        for number, raw, gap in lines:
+            if gap:
+                self.collector.interrupt()
+            if raw:
+                self._line(number, raw)
+
+    def found(self) -> list[Found]:
+        """All incidents, each with its explanation, in the order of the log."""
+        told = [one for one in self.collector.incidents if one.texts or one.frames or one.weight == "fatal"]
+        if len(told) > _MOST_INCIDENTS:
+            told = told[: _MOST_INCIDENTS // 2] + told[-_MOST_INCIDENTS // 2 :]
+        blocks = [Found(one, explain(one, self.known)) for one in told]
+        return sorted([*blocks, *self.single], key=lambda one: one.number)
+
+    def _line(self, number: int, raw: str) -> None:
+        line = split(raw)
+        if begins_anew(line):
+            self._start_again()
+        self.progress.feed(line.record)
+        self.last, self.lines = (number, line.text or raw), self.lines + 1
+        self.known.learn(line.text)
+        sign = self.signs.feed(number, line)
+        if self.signs.first_avail_gib is not None:
+            self.known.settings.setdefault("_first_avail_gib", self.signs.first_avail_gib)
+        phase = self.progress.phase
+        if self.collector.feed(number, line, phase, self.progress.is_ready):
+            return
+        if sign != "progress" and len(self.single) < _MOST_LINES and is_worth_a_look(line.text, line.level):
+            self._single(number, line.key, line.text, phase)
+
+    def _single(self, number: int, key: str, text: str, phase: str) -> None:
+        incident = Incident(number, key, phase=phase, was_ready=self.progress.is_ready, kind="line", last=number)
+        incident.texts.append((number, text.strip()[:2000]))
+        case = explain(incident, self.known)
+        if case is not None:
+            self.single.append(Found(incident, case))
+
+    def _start_again(self) -> None:
+        """An earlier server wrote to the same log: what it told is over once another one starts after its end."""
+        self.starts += 1
+        if self.starts > 1 and (
+            self.signs.deaths or self.signs.ready_at or self.signs.stop_at or self.collector.incidents
+        ):
+            self.collector.forget()
+            self.single = []
+            self.signs = Signs()
+            self.progress.restart()

@@ -1,0 +1,129 @@
+"""Of all that went wrong, the first cause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.incidents import Incident
+from sitrepd.launches.diagnosis.known import Known
+from sitrepd.launches.diagnosis.rules import RULES
+from sitrepd.launches.diagnosis.signs import Signs
+
+_NEAR_DEATH_LINES = 400
+_TRIGGERS = re.compile(
+    r"rror|ERROR|ail|atal|FATAL|xception|illed|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|nable|no module"
+    r"|not found"
+    r"|not supported|upported|ault|abort|Abort|orrupt|lready in use|rrno|core dumped|nvalid|nsufficient"
+    r"|than the derived"
+    r"|unbalanced|No space|Killed|SIG|signal|exit|code -|undefined|mismatch|fallen|lost|llegal|missing|GPU|WARN"
+    r"|refused|POST /"
+    r"|Unknown|is used by|oom-kill|MiB|Response \[|larger than|not enough|Not enough|No available|lower your|exceed"
+    r"|longer than|requires|terminate called|double free|free\(\)|stale"
+)
+_IGNORED = re.compile(
+    r"Ignore import error|server_args=|Warning: |UserWarning|FutureWarning|DeprecationWarning|is deprecated"
+    r"|warnings\.warn"
+    r"|ERROR_LEVEL|log_level|non-default args|engine \(v|args: Namespace|Ignore error|error_level|falling back"
+    r"|Falling back|fallback"
+    r"|(?i:retrying)|kill_process_tree called"
+)
+
+
+@dataclass
+class Found:
+    """An incident with the rule that explains it best, None where none does."""
+
+    incident: Incident
+    case: Case | None
+
+    @property
+    def number(self) -> int:
+        return self.incident.number
+
+
+def explain(incident: Incident, known: Known, rules: Iterable[Rule] = RULES) -> Case | None:
+    """The first rule of the table that matches anything that the incident says."""
+    for rule in rules:
+        if rule.on not in ("both", "block" if incident.kind == "traceback" else "line"):
+            continue
+        case = _apply(rule, incident, known)
+        if case is not None:
+            return case
+    return None
+
+
+def _apply(rule: Rule, incident: Incident, known: Known) -> Case | None:
+    if rule.frames is not None and not any(rule.frames.search(frame) for frame in incident.frames):
+        return None
+    for number, text in _said(incident):
+        found = rule.pattern.search(text)
+        if found:
+            case = Case(rule, incident, found, number, known)
+            if rule.needs is None or rule.needs(case):
+                return case
+    return None
+
+
+def _said(incident: Incident) -> Iterator[tuple[int, str]]:
+    """The lines that name exceptions first, then the rest of their messages."""
+    yield from incident.causes
+    yield from (one for one in incident.texts if one not in incident.causes)
+    if len(incident.texts) > 1:
+        yield incident.texts[0][0], "\n".join(text for _, text in incident.texts)
+
+
+def is_worth_a_look(text: str, level: str) -> bool:
+    """Whether a single line may say that something went wrong."""
+    if len(text) > 4000 or (level in ("INFO", "DEBUG", "WARNING") and "NCCL WARN" not in text and '"POST ' not in text):
+        return False
+    return bool(_TRIGGERS.search(text)) and not _IGNORED.search(text)
+
+
+def first_cause(found: list[Found], signs: Signs) -> Found | None:
+    """What began it: a special cause, else what often only follows, else an unexplained exception, else aftermath."""
+    counted = [one for one in found if _counts(one, signs)]
+    primary = _first(counted, "primary")
+    if primary is not None:
+        return primary
+    follows = _first(counted, "follows")
+    plain = _unexplained(counted)
+    if follows is not None and (plain is None or follows.number < plain.number):
+        return follows
+    return plain or _first(counted, "secondary")
+
+
+def _first(found: Iterable[Found], standing: str) -> Found | None:
+    return next((one for one in found if one.case is not None and one.case.rule.standing == standing), None)
+
+
+def _unexplained(found: Iterable[Found]) -> Found | None:
+    """An exception that no rule explains: rather one that is whole than one that the log breaks off."""
+    plain = [one for one in found if one.case is None and one.incident.kind == "traceback"]
+    whole = [one for one in plain if one.incident.causes]
+    return next(iter(whole or plain), None)
+
+
+def _counts(one: Found, signs: Signs) -> bool:
+    """Fatal always; weak when the server did not go on afterwards, or died soon after."""
+    incident = one.incident
+    weight = one.case.rule.weight if one.case and incident.kind == "line" else incident.weight
+    if one.case is not None and one.case.rule.alive:
+        return False
+    if signs.stop_at and incident.number > signs.stop_at:
+        return False
+    if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
+        return True
+    if weight == "mild":
+        return False
+    death = next((at for at, _ in signs.deaths if at >= incident.number), 0)
+    if death and death - incident.last <= _NEAR_DEATH_LINES:
+        return True
+    return not signs.goes_on_between(incident.last, 1 << 62)
+
+
+def of_requests(found: list[Found]) -> Found | None:
+    """Something that befell a request while the server lived on."""
+    return next((one for one in found if one.case is not None and one.case.rule.alive), None)

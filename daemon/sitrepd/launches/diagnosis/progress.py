@@ -1,0 +1,107 @@
+"""How far the start has come, by the engine's own parser, and for vLLM and others by the lines that they print."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from sitrepd.launches.engines import base as e
+from sitrepd.launches.engines.sglang import SglangEngine
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_OTHERS = (
+    (
+        "dist_init",
+        re.compile(r"world_size=\d+ rank=\d+|is using nccl==|Found nccl from library|distributed_init_method"),
+    ),
+    (
+        "load_weights",
+        re.compile(r"Starting to load model|Loading (?:safetensors|pt) checkpoint shards|Using model weights format"),
+    ),
+    ("kv_cache", re.compile(r"Loading weights took|Model loading took|Loading model weights took")),
+    (
+        "capture_graphs",
+        re.compile(r"Capturing (?:the model|CUDA graph)|GPU KV cache size|# GPU blocks:|Graph capturing"),
+    ),
+    ("http_start", re.compile(r"init engine .* took|Started server process|Starting vLLM API server")),
+)
+_READY = re.compile(r"Application startup complete|Uvicorn running on|server is listening on")
+
+
+class Progress:
+    """Fed with raw lines in order."""
+
+    def __init__(self) -> None:
+        self._parser = SglangEngine().parser(tz=UTC)
+        self._open: dict[str, e.PhaseInfo] = {}
+        self._other = ""
+        self._left = ""
+        self._other_ready = False
+        self.ready = False
+        self.suspect = False
+        self.is_sglang = False
+        self.timings: dict[str, float] = {}
+
+    def feed(self, raw: str) -> None:
+        for event in self._parser.feed(raw, _EPOCH):
+            self._note(event)
+        if not self.is_sglang:
+            self._feed_other(raw)
+
+    def _note(self, event: e.LogEvent) -> None:
+        match event:
+            case e.PhaseBegan():
+                self._open[event.phase] = e.PHASE[event.phase]
+                self.is_sglang |= event.phase != "starting"
+            case e.PhaseEnded():
+                self._open.pop(event.phase, None)
+                self._left = event.phase if event.phase != "starting" else self._left
+                if event.elapsed_s:
+                    self.timings[event.phase] = event.elapsed_s
+            case e.Ready():
+                self.ready, self.suspect, self.is_sglang = True, event.suspect, True
+            case e.Settings():
+                self.is_sglang = True
+            case e.Restarted():
+                self.restart()
+            case _:
+                pass
+
+    def restart(self) -> None:
+        """Another server begins in the same log."""
+        self._open, self._other, self._left, self._other_ready, self.ready, self.suspect = (
+            {},
+            "",
+            "",
+            False,
+            False,
+            False,
+        )
+        self._open["starting"] = e.PHASE["starting"]
+
+    def _feed_other(self, raw: str) -> None:
+        if _READY.search(raw):
+            self._other_ready = "sglang" not in raw
+        for name, pattern in _OTHERS:
+            if pattern.search(raw):
+                self._other, self._other_ready = name, False
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ready or (self._other_ready and not self.is_sglang)
+
+    @property
+    def phase(self) -> str:
+        """ "" when ready or when nothing is known."""
+        if self.is_ready:
+            return ""
+        if not self.is_sglang and self._other:
+            return self._other
+        current = e.current_phase(self._open) if set(self._open) - {"starting"} or not self._left else None
+        return current.name if current else self._left
+
+    @property
+    def state(self) -> str:
+        if self.is_ready:
+            return "ready"
+        return e.PHASE[self.phase].state if self.phase else "starting"

@@ -1,0 +1,39 @@
+"""The table of rules: of each traceback the first that matches speaks, so the special stands before the general."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Rule
+from sitrepd.launches.diagnosis.rules import (
+    build,
+    command,
+    device,
+    distributed,
+    files,
+    kernels,
+    memory,
+    model,
+    process,
+    serving,
+)  # fmt: skip
+
+RULES: tuple[Rule, ...] = (
+    *device.FAULTS,
+    *distributed.PORTS,
+    *distributed.SHARED_MEMORY,
+    *kernels.TRITON,
+    *memory.RULES,
+    *build.RULES,
+    *kernels.RULES,
+    *device.RULES,
+    *distributed.RULES,
+    *files.RULES,
+    *model.RULES,
+    *command.RULES,
+    *command.DEPENDENCIES,
+    *serving.RULES,
+    *memory.CAPTURE,
+    *process.RULES,
+    *process.ORPHANS,
+    *distributed.SECONDARY,
+    *process.SECONDARY,
+)

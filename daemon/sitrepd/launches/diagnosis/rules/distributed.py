@@ -1,0 +1,166 @@
+"""Ports, shared memory, NCCL and rendezvous."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+
+def _port(case: Case) -> str:
+    told = case.word("port") or case.word("port2") or case.word("port3") or case.word("port4")
+    return told or str(case.known.get("port") or "")
+
+
+def _taken(case: Case) -> str:
+    port = _port(case)
+    return f"Port {port} is already in use" if port else "A port that the server needs is already in use"
+
+
+def _other_port(case: Case) -> str:
+    """The HTTP port has a flag of its own; ranks rendezvous on others."""
+    port = _port(case) or "PORT"
+    other = str(int(port) + 1) if port.isdigit() and int(port) < 65535 else "OTHER_PORT"
+    own = str(case.known.get("port") or "")
+    find = f"ss -ltnp 'sport = :{port}' shows who holds it"
+    if _is_inner(case) and port != own:
+        flag = "--master-port" if case.known.is_vllm else "--nccl-port"
+        return f"{find}; end it, or choose another port: {flag} {other} (several nodes: --dist-init-addr HOST:{other})."
+    return f"{find}; end it, or start with --port {other}."
+
+
+def _is_inner(case: Case) -> bool:
+    words = (case.text + case.frames).lower()
+    return any(
+        word in words for word in ("nccl", "tcpstore", "distnetwork", "server socket", "rpc_port", "zmq", "dist_init")
+    )
+
+
+_BIND = (
+    r"\[Errno 98\](?:[^\n]{0,80}\('[^']*', (?P<port>\d+))?|[Aa]ddress already in use(?: \(.*?(?P<port2>\d{4,5})\))?"
+    r"|EADDRINUSE"
+    r"|[Pp]ort[ :=]*(?P<port3>\d+)[^\n]{0,20} (?:is )?(?:already )?(?:in use|taken|occupied|not available|used by)"
+    r"|_port\b.{0,40} is used by a process already|port .{0,30} is used by a process already"
+    r"|nccl_port.{0,40}(?:collision|in use)"
+    r"|failed to (?:listen on any local network address|bind).{0,200}port: (?P<port4>\d+)"
+    r"|The server socket has failed to (?:listen|bind)"
+)
+
+PORTS: tuple[Rule, ...] = (
+    rule(
+        "port_in_use",
+        _BIND,
+        _taken,
+        "Another process listens there, so this server serves nobody; a ready line after this comes from the other "
+        "server's answers.",
+        _other_port,
+        weight="fatal",
+        needs=lambda case: "TIME_WAIT" not in case.found.string,
+    ),
+)
+
+_SHM_FIX = (
+    "df -h /dev/shm; remove what dead servers left (rm /dev/shm/nccl-* /dev/shm/psm_*); "
+    "docker run --ipc=host or --shm-size=32g; Kubernetes: an emptyDir with medium: Memory on /dev/shm."
+)
+
+SHARED_MEMORY: tuple[Rule, ...] = (
+    rule(
+        "shm_exhausted",
+        r"(?:shared memory segment|/dev/shm|/psm_|/torch_\d|shm_open|shm_size|nccl-\w+)[^\n]{0,200}(?:No space left"
+        r"|Cannot allocate memory)"
+        r"|No space left on device[^\n]{0,60}(?:/dev/shm|shm|/psm_|/torch_)|failed to extend /dev/shm"
+        r"|Error while creating shared memory segment|insufficient shared memory|out of shared memory(?!,)"
+        r"|unable to (?:mmap|allocate shared memory|write to file </torch_|resize file </torch_)"
+        r"|unable to allocate shared memory\(shm\)",
+        "/dev/shm is too small or full",
+        "Processes share memory through /dev/shm, and there was no room left for another segment.",
+        _SHM_FIX,
+    ),
+    rule(
+        "shm_exhausted",
+        r"No space left on device|Bus error",
+        "/dev/shm is too small or full",
+        "Processes share memory through /dev/shm, and there was no room left for another segment.",
+        _SHM_FIX,
+        frames=r"shared_memory\.py|shm_broadcast|multiprocessing/(?:heap|synchronize)",
+    ),
+)
+
+_HANG = (
+    "Start once with NCCL_DEBUG=INFO; on PCIe-only machines try NCCL_P2P_DISABLE=1 (or iommu=off on the kernel's "
+    "command "
+    "line); with several networks NCCL_SOCKET_IFNAME=IFACE; py-spy dump --pid PID shows where each rank waits."
+)
+_NCCL_FIX = (
+    "Start once with NCCL_DEBUG=INFO and read the first NCCL WARN; check nvidia-smi topo -m, NCCL_SOCKET_IFNAME, and "
+    "that all "
+    "nodes reach HOST:PORT of --dist-init-addr; NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 rules a transport out."
+)
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "nccl_hang",
+        r"[Ww]atchdog caught collective operation timeout: (?:WorkNCCL\()?(?:SeqNum=\d+, )?(?:OpType=(?P<op>\w+))?"
+        r"|collective operation timeout|ran for \d+ milliseconds before timing out",
+        "A collective operation of the ranks never returned",
+        "A rank waited for the others until the time limit: one of them was stuck or the transport between the GPUs "
+        "hangs.",
+        _HANG,
+        standing="follows",
+        weight="fatal",
+    ),
+    rule(
+        "nccl_error",
+        r"Timed out after \d+ seconds? waiting for clients|client socket has timed out|wait timeout after \d+ms"
+        r"|store->get\(.*got error|Timeout waiting for key|DistStoreError|rendezvous .*(?:timed? ?out|failed)"
+        r"|RendezvousTimeout",
+        "The ranks did not find each other in time",
+        "The rendezvous of the ranks failed: a rank or a node did not come, or the address of the first one is not "
+        "reachable.",
+        "Start all nodes with the same --dist-init-addr HOST:PORT and --nnodes, the right --node-rank each; nc -vz "
+        "HOST PORT from "
+        "every node; GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the network to use.",
+        standing="follows",
+    ),
+    rule(
+        "nccl_error",
+        r"DistBackendError.*(?:NCCL|remote process)|NCCL error(?: in:|: )|ncclSystemError|ncclInternalError"
+        r"|ncclUnhandledCudaError"
+        r"|ncclInvalidUsage|ncclInvalidArgument|NCCL Error \d|NCCL failure|unhandled (?:cuda|system) error"
+        r"|NCCL WARN .*(?:[Ff]ailed|error)"
+        r"|ncclCommInitRank.*fail|libnccl.*(?:error|failed)|Gloo connectFullMesh failed|gloo.*(?:timed? ?out"
+        r"|Unable to find interface)"
+        r"|unable to find address for|Unable to find address for",
+        "NCCL could not set up or use the connection between the ranks",
+        "A call of NCCL (or Gloo) failed; its first warning in the log says which transport.",
+        _NCCL_FIX,
+        needs=lambda case: not _is_aftermath(case),
+        standing="follows",
+    ),
+)
+
+
+def _is_aftermath(case: Case) -> bool:
+    text = case.text.lower()
+    return any(
+        word in text
+        for word in ("remote process exited", "connection reset by peer", "connection closed", "broken pipe", "aborted")
+    )
+
+
+SECONDARY: tuple[Rule, ...] = (
+    rule(
+        "nccl_error",
+        r"remote process exited|ncclRemoteError|[Cc]onnection (?:reset by|closed by)? ?peer|Broken pipe"
+        r"|BrokenPipeError|recvValue failed"
+        r"|sendBytes failed|ConnectionResetError|ConnectionRefusedError|Failed to recv|Socket closed|TCPStore.*(?:fail"
+        r"|broken)"
+        r"|ncclInternalError|gloo/transport|DistBackendError|HeartbeatMonitor|failed to check the \"should dump\" flag"
+        r"|EOFError"
+        r"|[Cc]onnection closed",
+        "The connection between the ranks broke",
+        "A rank lost its partner: another process or node ended first, and its own log says why.",
+        "Look at the logs of the other ranks and nodes for the first exception; " + _NCCL_FIX,
+        standing="secondary",
+    ),
+)

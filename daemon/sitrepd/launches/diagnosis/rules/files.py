@@ -1,0 +1,102 @@
+"""The model's files: found, whole, readable."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+_SHARD = r"[\w./-]*\.(?:safetensors|bin|pt|pth|gguf)"
+
+
+def _model(case: Case) -> str:
+    return str(case.known.get("model_path") or "MODEL")
+
+
+def _download(case: Case) -> str:
+    model = _model(case)
+    where = f"hf download {model}" if not model.startswith(("/", ".", "~")) else f"hf download REPO --local-dir {model}"
+    return f"{where} (it resumes); compare the folder with model.safetensors.index.json before the next start."
+
+
+def _missing_summary(case: Case) -> str:
+    shard = case.word("shard").rpartition("/")[2]
+    return f"Weights are missing: {shard}" if shard else "The weights of the model are missing or incomplete"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "weights_corrupt",
+        r"Error while deserializing header|SafetensorError|HeaderTooLarge|HeaderTooSmall|InvalidHeader\w*"
+        r"|MetadataIncompleteBuffer"
+        r"|incomplete metadata, file not fully covered|PytorchStreamReader failed|invalid load key|UnpicklingError"
+        r"|pickle data was truncated"
+        r"|unexpected EOF, expected|failed finding central directory|corrupt(?:ed)? (?:checkpoint|shard|weight|file)"
+        r"|[Cc]hecksum mismatch|Consistency check failed: file should be of size|bad magic number|invalid GGUF"
+        r"|not a zip archive",
+        "A file of the weights cannot be read: it is truncated or corrupt",
+        "A shard is shorter than its header says, or is no weights file at all (an LFS pointer, an interrupted copy).",
+        lambda case: (
+            f"ls -lL {_model(case)}/*.safetensors and compare the sizes; delete the bad shard, then {_download(case)}"
+        ),
+    ),
+    rule(
+        "weights_missing",
+        r"references \d+ shard file\(s\) missing|missing from .{0,200}incomplete download[^\n]*?'(?P<shard>[^']+)'"
+        r"|Cannot find any model weights|[Ii]ncomplete (?:download|checkpoint)|Missing (?:checkpoint )?(?:shard"
+        r"|weight)s?\b"
+        rf"|No such file or directory: [\"']?(?P<shard2>{_SHARD})"
+        rf"|(?P<shard3>model-\d+-of-\d+\.safetensors)[^\n]{{0,40}}(?:missing|not found|does not exist)"
+        r"|weights (?:were |are )?not initialized from (?:the )?checkpoint|[Nn]o (?:safetensors|model weights"
+        r"|checkpoint files|\.safetensors)\b.{0,40}found"
+        r"|does not appear to have a(?:ny)? files? named .{0,60}(?:\.bin|\.safetensors)|No weight files found"
+        r"|[Nn]o file named .{0,60}safetensors"
+        rf"|(?:[Ff]ile|[Pp]ath) [\"']?{_SHARD}[\"']? (?:does not exist|not found)|No files matching .*safetensors",
+        _missing_summary,
+        "The model's folder lacks weights that its index or its loader asks for: an incomplete download or the wrong "
+        "folder.",
+        _download,
+    ),
+    rule(
+        "remote_code",
+        r"trust[_-]remote[_-]code[=` ]*(?:True)?[^\n]{0,80}(?:to remove this error|option|argument|to allow)"
+        r"|contains custom code which must be executed"
+        r"|requires you to execute the (?:configuration|tokenizer|modeling|\w+) file|set the (?:option"
+        r"|argument) `?trust_remote_code"
+        r"|pass(?:ing)?(?: the argument)? `?trust_remote_code=True|requires `?trust_remote_code"
+        r"|use `?--trust-remote-code|Please (?:set|use|add).{0,20}trust.remote.code",
+        "The model brings code of its own, which was not allowed to run",
+        "Its configuration or tokenizer is Python code in the repository, and loading it needs consent.",
+        "Read that code, then add --trust-remote-code to the command.",
+    ),
+    rule(
+        "model_not_found",
+        r"Repo id must (?:be in the form|use alphanumeric)|is not a local folder and is not a valid model identifier"
+        r"|RepositoryNotFoundError"
+        r"|Repository Not Found|GatedRepo(?:Error)?|gated repo|Cannot access gated|RevisionNotFoundError"
+        r"|Entry Not Found|EntryNotFoundError|LocalEntryNotFound"
+        r"|HFValidationError|couldn't connect to '?https?://\S*huggingface|We couldn't connect to"
+        r"|cannot find the requested files in the (?:local|disk) cache|OfflineModeIsEnabled"
+        r"|Incorrect path_or_model_id|(?:401|403|404) Client Error[^\n]*huggingface|outgoing traffic has been disabled"
+        r"|LocalEntryNotFoundError"
+        r"|does not appear to have a file named config\.json|No such file or directory: '[^']*config\.json'"
+        r"|model (?:path|directory) .{0,200}(?:does not exist|not found)"
+        r"|Invalid repository ID or local directory|[Cc]an't load (?:the )?(?:config|configuration|tokenizer"
+        r"|model) for '|No config file found|not a valid (?:model|repo) (?:id|identifier|name)|File Not Found for url"
+        r"|Failed to (?:download|resolve|load) (?:the )?(?:model|config) from (?:hub|huggingface|ModelScope)"
+        r"|Max retries exceeded with url: /\S+/(?:resolve|raw|tree)/|huggingface\.co'?, port=443"
+        r"|Either ensure you have permission|make sure the path to the model directory"
+        r"|The model .{0,120} does not exist\b(?!.*NotFoundError)",
+        lambda case: (
+            f"The model {_model(case)} was not found" if _model(case) != "MODEL" else "The model was not found"
+        ),
+        "Neither a folder nor a hub repository (that this machine and token may read) has that name.",
+        lambda case: (
+            f"ls {_model(case)}/config.json for a folder; for the hub check the name, the network and HF_TOKEN (gated "
+            f"models need "
+            "their licence accepted): hf auth whoami."
+        ),
+        needs=lambda case: (
+            "preprocessor_config" not in case.found.string and "generation_config" not in case.found.string
+        ),
+    ),
+)

@@ -1,0 +1,79 @@
+"""Kernels that do not exist for a GPU, or ask more of it than it has."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+
+def _triton(case: Case) -> str:
+    need, have = case.word("need"), case.word("have")
+    if need and have:
+        return f"A Triton kernel needs {need} bytes of shared memory, and this GPU has {have}."
+    return "A Triton kernel is tuned for a GPU with more shared memory per block than this one has."
+
+
+def _triton_fix(case: Case) -> str:
+    """Which switch helps depends on the kernel, and the code that it came through names it."""
+    if "batch_invariant" in case.frames:
+        return "Leave --enable-deterministic-inference out on this GPU."
+    if "moe" in case.frames:
+        return (
+            "--moe-runner-backend flashinfer_cutlass (or marlin), or a newer release with a tuned MoE config for "
+            "this GPU."
+        )
+    if "attention" in case.frames or "extend" in case.frames or "decode" in case.frames:
+        return "--attention-backend flashinfer, or a newer release whose Triton blocks fit this GPU."
+    return (
+        "--attention-backend flashinfer (or another --moe-runner-backend where the traceback names MoE), or a newer "
+        "release "
+        "whose Triton blocks fit this GPU."
+    )
+
+
+TRITON: tuple[Rule, ...] = (
+    rule(
+        "triton_resources",
+        r"out of resources?: (?P<what>shared memory|tensor memory|registers"
+        r"|threads)(?:,? Required: (?P<need>\d+),? Hardware limit: (?P<have>\d+))?"
+        r"|OutOfResources",
+        "A Triton kernel needs more shared memory than the GPU has",
+        _triton,
+        _triton_fix,
+    ),
+)
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "kernel_unsupported",
+        r"no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU|NoKernelImage"
+        r"|device kernel image is invalid"
+        r"|cudaErrorInvalidDeviceFunction|invalid device function|no binary for gpu",
+        "A kernel library has no code for this GPU's architecture",
+        "The installed wheel was built without this compute capability.",
+        "python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'; install the "
+        "sglang-kernel (sgl-kernel), flashinfer and torch builds for this GPU (Blackwell: CUDA 12.8 or later).",
+    ),
+    rule(
+        "kernel_unsupported",
+        r"Unknown recipe|[Uu]nsupported architecture|Unsupported (?:SM|sm|CUDA arch|compute capability|GPU arch)"
+        r"|[Uu]nsupported hardware"
+        r"|(?:requires|only supports?|only supported on|is only available on|supported only on"
+        r"|needs)[^\n]{0,60}(?:SM ?\d|sm_?\d|SM *[<>]=?|compute capabilit|Hopper|Blackwell|Ampere)"
+        r"|FlashAttention(?: v?3)?[^\n]{0,60}(?:only|requires)[^\n]{0,40}(?:SM|Hopper|Ampere|compute)"
+        r"|(?:SM ?\d+|sm_\d+a?|[Cc]ompute capability \S+) (?:is|are) not (?:yet )?supported|not supported on (?:SM|sm"
+        r"|this GPU|GPUs|compute|RTX|Blackwell|Hopper)"
+        r"|[Nn]o (?:supported|valid|suitable|available)[^\n]{0,40}(?:kernel|backend)[^\n]{0,60}(?:SM|sm_|device|GPU"
+        r"|capability|arch)"
+        r"|[Bb]float16 is only supported on GPUs|GPU arch\w* .{0,30}not supported|does not support .{0,30}(?:SM|sm_)\d+"
+        r"|architecture sm_?\d+ (?:is )?not supported|Arch conditional MMA|not compiled (?:for|with) (?:sm|SM)"
+        r"|get_device_prop.*arch"
+        r"|attention backend .{0,60}(?:requires|only)[^\n]{0,60}(?:SM|Hopper|GPU)|cannot find .{0,40}kernel for",
+        "A kernel does not exist for this GPU's architecture",
+        "The backend chosen supports other GPU architectures than this one.",
+        "--attention-backend triton or flashinfer instead; for FP8 MoE SGLANG_ENABLE_JIT_DEEPGEMM=0; or a newer "
+        "release that "
+        "knows this GPU.",
+        needs=lambda case: "quantization" not in case.found.string.lower(),
+    ),
+)

@@ -1,0 +1,255 @@
+"""GPU memory: for the cache, for graphs, while serving, and held by somebody else."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+_OOM = (
+    r"CUDA out of memory|torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|HIP out of memory"
+    r"|cudaErrorMemoryAllocation"
+    r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|NPU out of memory|OutOfMemoryError"
+    r"|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
+)
+_OTHER = re.compile(r"Process (\d+) has ([\d.]+) ([GM]iB) memory in use")
+_CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
+_ALLOCATED = re.compile(r"([\d.]+) ([GM]iB) is allocated by PyTorch")
+_OWN = re.compile(r"this process has ([\d.]+) ([GM]iB) memory in use")
+_TRIED = re.compile(r"Tried to allocate ([\d.]+ [KMG]iB)")
+_FOREIGN_SHARE = 0.10
+_CONTEXT_GIB = 3.0
+
+
+def _gib(value: str, unit: str) -> float:
+    return float(value) / (1 if unit == "GiB" else 1024)
+
+
+def _others(case: Case) -> list[tuple[str, float]]:
+    """Processes beside this one; in a container its own number is another, so one that fits its size is left out."""
+    others = [(pid, _gib(size, unit)) for pid, size, unit in _OTHER.findall(case.text)]
+    if _OWN.search(case.text):
+        return others
+    own = _ALLOCATED.search(case.text)
+    used = _gib(*own.groups()) if own else 0.0
+    rest = sorted(others, key=lambda one: abs(one[1] - used))
+    return rest[1:] if rest and (len(rest) > 1 or rest[0][1] - used < _CONTEXT_GIB or not own) else rest
+
+
+def foreign_gib(case: Case) -> float:
+    """GiB that processes other than the launch's own hold on the GPU that ran out."""
+    capacity = _CAPACITY.search(case.text)
+    held = sum(size for _, size in _others(case))
+    return held if capacity and held > _FOREIGN_SHARE * float(capacity[1]) else 0.0
+
+
+def _oom_category(case: Case) -> str:
+    if foreign_gib(case) and case.stage in ("", "load", "kv", "capture"):
+        return "gpu_occupied"
+    if _little_at_begin(case):
+        return "gpu_occupied"
+    stages = {
+        "load": "memory_kv_pool",
+        "kv": "memory_kv_pool",
+        "capture": "memory_cuda_graph",
+        "serve": "memory_runtime",
+    }
+    return stages.get(case.stage, "memory_runtime" if case.incident.was_ready else "unknown")
+
+
+def _little_at_begin(case: Case) -> bool:
+    """Whether less than half of the GPU was free when the first weights were to be loaded."""
+    capacity = _CAPACITY.search(case.text)
+    begin = case.known.settings.get("_first_avail_gib")
+    return bool(
+        capacity and begin is not None and begin < 0.5 * float(capacity[1]) and case.stage in ("", "load", "kv")
+    )
+
+
+def _oom_summary(case: Case) -> str:
+    tried = _TRIED.search(case.text)
+    wanted = f" (wanted {tried[1]} more)" if tried else ""
+    what = {
+        "gpu_occupied": "GPU memory is held by another process",
+        "memory_cuda_graph": "Out of GPU memory while CUDA graphs were captured",
+        "memory_runtime": "Out of GPU memory while serving",
+        "memory_kv_pool": "The weights leave no room on the GPU for the KV cache",
+    }.get(_oom_category(case), "Out of GPU memory")
+    if _oom_category(case) == "memory_kv_pool" and case.stage == "load":
+        what = "The weights do not fit on the GPU"
+    return what + wanted
+
+
+def _oom_cause(case: Case) -> str:
+    category = _oom_category(case)
+    if category == "gpu_occupied":
+        held = ", ".join(f"process {pid} {size:.1f} GiB" for pid, size in _others(case) if size > 0.5)
+        return f"Before this server had loaded, others held the memory: {held or 'little was free at the begin'}."
+    if category == "memory_cuda_graph":
+        return "Weights and KV cache took the memory that capturing graphs needs beside them."
+    if category == "memory_runtime":
+        return "Weights, KV cache and graphs leave too little for the activations of a batch."
+    if category == "memory_kv_pool":
+        return "The weights of one rank are larger than what a GPU has left for them and the KV cache."
+    return "The log does not show what the server was doing when the GPU's memory ran out."
+
+
+def _lower(case: Case) -> str:
+    """A fraction some steps below the present one."""
+    told = case.known.get("mem_fraction_static")
+    try:
+        now = float(told)
+    except (TypeError, ValueError):
+        return f"{case.known.flag('mem')} 0.8 (lower than now)"
+    return f"{case.known.flag('mem')} {max(0.05, round(now - 0.05, 2)):g} (now {now:g})"
+
+
+def _oom_fix(case: Case) -> str:
+    known, category = case.known, _oom_category(case)
+    if category == "gpu_occupied":
+        pids = " ".join(pid for pid, size in _others(case) if size > 0.5)
+        return (
+            f"nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over: kill "
+            f"{pids or 'PID'}."
+        )
+    if category == "memory_cuda_graph":
+        return f"{_lower(case)}; or fewer graphs: {known.flag('graph_bs')} 16; or none: {known.flag('no_graph')}."
+    if category == "memory_runtime":
+        return f"{_lower(case)}; {known.flag('prefill')} 2048; {known.flag('running')} lower."
+    if category == "memory_kv_pool":
+        tp = known.get("tp_size") or 1
+        more = int(tp) * 2 if str(tp).isdigit() else 2
+        return f"More GPUs: {known.flag('tp')} {more} (now {tp}); or a quantized checkpoint (FP8, INT4)."
+    return f"{_lower(case)} if it loads and fails later; {known.flag('tp')} higher if the weights do not fit."
+
+
+def _least(case: Case) -> str:
+    """The least viable fraction that the message names, rounded up to what one would type."""
+    try:
+        least = float(case.word("least"))
+    except ValueError:
+        return "More GPUs or a quantized checkpoint; or raise {mem} towards 0.95".format(mem=case.known.flag("mem"))
+    step = min(0.99, math.ceil(least * 100 + 0.5) / 100)
+    if least >= 0.97:
+        return (
+            f"{case.known.flag('tp')} higher or a quantized checkpoint: no fraction is enough ({least:g} would be "
+            f"needed)."
+        )
+    now = case.word("now") or case.known.get("mem_fraction_static")
+    return f"{case.known.flag('mem')} {step:g} or more (now {now}; the least that works is {least:g})."
+
+
+def _raise_fix(case: Case) -> str:
+    told = case.known.get("mem_fraction_static")
+    try:
+        now = float(told)
+    except (TypeError, ValueError):
+        now = 0.0
+    tp = case.known.get("tp_size") or 1
+    more = int(tp) * 2 if str(tp).isdigit() else 2
+    flag = case.known.flag("mem")
+    higher = (
+        f"{flag} {min(0.97, round(now + 0.05, 2)):g} (now {now:g})" if 0 < now < 0.95 else f"{flag} higher, up to 0.95"
+    )
+    return f"{higher}; if that is not enough {case.known.flag('tp')} {more} (now {tp}) or a quantized checkpoint."
+
+
+def _kv_fix(case: Case) -> str:
+    fits = case.word("fits")
+    context = f"{case.known.flag('context')} {fits or '32768'}"
+    return f"{context}{' or less' if fits else ''}; or {_raise_fix(case)}"
+
+
+_KV_SUMMARY = "The weights leave no room on the GPU for the KV cache"
+_KV_CAUSE = "After the weights, less than nothing is left of the memory fraction for the KV cache."
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "memory_kv_pool",
+        r"leave no GPU memory for the KV cache(?: under --mem-fraction-static=(?P<now>\d+(?:\.\d+)?))?"
+        r"(?:.*?Raise --mem-fraction-static above (?P<least>\d+(?:\.\d+)?))?",
+        "The weights leave no room for the KV cache under the memory fraction",
+        "The loaded weights alone take more than the memory fraction allows, so nothing is left for the KV cache.",
+        _least,
+    ),
+    rule(
+        "memory_kv_pool",
+        r"Not enough memory\. Please try to increase --mem-fraction-static|No available memory for the cache blocks"
+        r"|max_total_tokens=\d+ is larger than the profiled value -\d+|[Nn]ot enough memory for (?:the )?KV"
+        r"|max_total_num_tokens=-?0?,"
+        r"|profiled (?:value|max_total_num_tokens)[ =:]+(?:-\d|0\b)|The memory pool is too small"
+        r"|max_total_num_tokens (?:is|=) ?(?:-\d|0\b)"
+        r"|Available KV cache memory: -\d",
+        _KV_SUMMARY,
+        _KV_CAUSE,
+        _raise_fix,
+    ),
+    rule(
+        "memory_kv_pool",
+        r"(?:larger than|exceeds) the (?:maximum number of tokens that can be stored in KV cache \((?P<fits>\d+)\)"
+        r"|available KV cache memory)"
+        r"|KV cache is needed, which is larger than the available KV cache memory(?:.*?estimated maximum model length "
+        r"is (?P<fits2>\d+))?"
+        r"|context.?length .{0,60}(?:exceeds|larger than).{0,40}KV cache",
+        "The KV cache is too small for one request of the context length",
+        "What is left after the weights does not hold a single request of the length asked for.",
+        _kv_fix,
+    ),
+    rule(
+        "gpu_occupied",
+        r"memory capacity is unbalanced|[Ss]ome GPUs may be occupied"
+        r"|Free memory on device(?: \S+)? \((?P<free>[\d.]+)/(?P<all>[\d.]+) GiB\) on startup is less than desired"
+        r"|less than desired GPU memory utilization|initial free memory|Error in memory profiling",
+        "Another process holds memory of a GPU",
+        "The GPUs do not have the same free memory at the start: something else, often a leftover of an earlier "
+        "server, is on one.",
+        "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over (kill PID); GPUs of "
+        "different "
+        "sizes: SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0.",
+    ),
+    rule(
+        "memory_cuda_graph",
+        r"Failed to CUDA (?:calloc|malloc|host alloc)[^\n]*\d+ bytes|ncclUnhandledCudaError.*out of memory"
+        r"|NCCL WARN (?:Cuda failure .*out of memory|Failed to CUDA)",
+        "NCCL found no GPU memory left for its buffers",
+        "The static memory takes so much of the GPU that NCCL's channels, which graphs need, have no room.",
+        lambda case: f"{_lower(case)}.",
+    ),
+    rule(
+        _oom_category,
+        _OOM,
+        _oom_summary,
+        _oom_cause,
+        _oom_fix,
+        needs=lambda case: (
+            not re.search(
+                r"reduce|try |avoid|to prevent|may cause|hint", case.found.string[: case.found.start()].lower()[-60:]
+            )
+        ),
+    ),
+    rule(
+        "memory_runtime",
+        r"(?:Prefill|Decode) out of memory\. Try to lower your batch size|out of KV cache|alloc_for_extend.*fail"
+        r"|KV [Cc]ache pool is full|No available slots|token_to_kv_pool.*(?:exhaust|full)|Out of memory\. Try",
+        "Out of room in the KV cache while serving",
+        "More tokens were in flight than the KV cache holds, and the server could not take a request back.",
+        "{flag_running} lower; {flag_prefill} 2048; a higher {flag_mem} gives more tokens if GPU memory is free.",
+    ),
+)
+
+CAPTURE: tuple[Rule, ...] = (
+    rule(
+        "cuda_graph_capture",
+        r"[Cc]apture (?:cuda|CUDA|npu|cpu) graph failed|cudaErrorStreamCapture\w*|operation (?:not permitted"
+        r"|would make the legacy stream).*captur"
+        r"|during (?:cuda )?graph capture|capture_begin|operation failed due to a previous error during capture"
+        r"|stream is capturing"
+        r"|Fail when using backend: \S+ for prefill runner|CUDA graph capture failed|Failed to capture",
+        "Capturing CUDA graphs failed",
+        "A kernel could not be recorded into a CUDA graph; the exception above the advice says which.",
+        "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
+        standing="primary",
+    ),
+)

@@ -1,0 +1,121 @@
+"""What the model is: context, quantization, draft, architecture."""
+
+from __future__ import annotations
+
+import re
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+_UNFIT = (
+    r"Attempted to load weight|size mismatch|shape mismatch|shapes? (?:of|do(?:es)?) .{0,60}not match"
+    r"|The size of tensor a .* must match"
+    r"|param_data\.shape == loaded_weight\.shape|loaded_weight\.shape|assert .*\.shape"
+    r"|must match the (?:existing )?size|KeyError: |AssertionError"
+    r"|has no attribute '(?P<attribute>\w+)'|Model architectures .* not supported|does not recognize this architecture"
+    r"|CONFIG_MAPPING"
+    r"|ValueError: |is not supported|mat1 and mat2 shapes|NotImplementedError|RuntimeError: .*(?:size|shape)"
+    r"|Unrecognized (?:model|configuration)"
+)
+
+
+def _context_fix(case: Case) -> str:
+    most = case.word("most") or case.word("most2")
+    flag = case.known.flag("context")
+    override = (
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1" if case.known.is_vllm else "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
+    )
+    return f"{flag} {most or 'LENGTH'} or less; or, if the model's rope scaling really allows more, {override}."
+
+
+def _context_summary(case: Case) -> str:
+    asked, most = case.word("asked") or case.word("asked2"), case.word("most") or case.word("most2")
+    if asked and most:
+        return f"Context length {asked} is more than the model's {most}"
+    return "The context length asked for is more than the model's"
+
+
+def _architecture_category(case: Case) -> str:
+    return "scheduler_exception" if case.incident.who and "main" not in case.incident.who else "unknown"
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "draft_model",
+        r"Target model's context_length|draft model.{0,120}(?:context|hidden|vocab|architecture|not (?:match|supported"
+        r"|found))"
+        r"|(?:hidden.size|vocab\w*)[^\n]{0,80}draft|[Dd]raft.{0,60}(?:mismatch|incompatible|does not match|must match)"
+        r"|hot_token_id|set_embed_and_head|'set_embed'|set_eagle3_layers_to_capture|get_embed_and_head"
+        r"|speculative.{0,80}(?:is not supported (?:for|with) |requires a draft|draft.model.path)"
+        r"|--speculative-draft-model-path (?:is|must)|does not support (?:eagle|EAGLE)|(?:EAGLE3?"
+        r"|eagle3?) .{0,60}(?:not supported for|unsupported)|inherits? the target's",
+        "The draft model does not fit the target",
+        "Speculative decoding needs a draft trained for this very target (hidden size, vocabulary, architecture, back "
+        "end).",
+        "Use the EAGLE head made for {model} in --speculative-draft-model-path; where only the back end is at odds: "
+        "--speculative-draft-attention-backend triton (or flashinfer); without: leave --speculative-* out.",
+    ),
+    rule(
+        "draft_model",
+        _UNFIT,
+        "The draft model {draft} does not fit the target {model}",
+        lambda case: f"Loading the draft's weights failed: {case.incident.cause[1][:200]}",
+        "Use a draft trained for {model} (same hidden size, vocabulary and architecture) in "
+        "--speculative-draft-model-path; to go on "
+        "without: leave --speculative-* out.",
+        on="block",
+        needs=lambda case: case.is_draft and case.stage == "load" and not re.search(r"quantiz|safetensors", case.text),
+    ),
+    rule(
+        "context_length",
+        r"(?:User-specified )?(?:context_length"
+        r"|max_model_len) \((?P<asked>\d+)\) is greater than the derived (?:context_length"
+        r"|max_model_len) \((?:[\w.]+=)?(?P<most>\d+)"
+        r"|derived (?:context_length|max_model_len)|[Cc]ontext length .{0,40}(?:exceeds|greater than"
+        r"|larger than) .{0,40}(?:model|max_position)"
+        r"|context_length.{0,40}max_position_embeddings",
+        _context_summary,
+        "The length asked for is more than the model's configuration gives, which the engine refuses.",
+        _context_fix,
+    ),
+    rule(
+        "quantization",
+        r"Cannot find the config file for (?P<method>\w+)|[Qq]uantization method (?:specified|.{0,40}(?:not supported"
+        r"|does not match|is not))|Unknown quantization|Invalid quantization"
+        r"|quantization .{0,80}(?:is not supported|not supported (?:for|on|by)|does not support|is unsupported"
+        r"|requires|only supports)|not supported for quantization|[Uu]nsupported quant"
+        r"|input size is not aligned with the quantized weight shape|(?:divisible by|aligned with).{0,60}(?:quantiz"
+        r"|block_[nk]|min_thread|group_size|weight_block)|min_thread_[nk]|Marlin"
+        r"|weight (?:output|input)_(?:partition_)?size.{0,60}(?:is )?not divisible"
+        r"|No compressed-tensors compatible scheme|Cannot find any of \[.*quant|quant_method|quantization_config"
+        r"|ModelOpt\w*Config|(?:only supports|expects?) .{0,30}(?:FP8|fp8|FP4|NVFP4|INT4|int4|AWQ|GPTQ)|(?:FP8|FP4"
+        r"|NVFP4|MXFP4|AWQ|GPTQ|INT8|fp8|mxfp4|awq|gptq)\b.{0,60}(?:not supported|unsupported|requires)"
+        r"|Minimum capability: \d+\. Current capability: \d+|weight_bits|Can't load .{0,40}bitsandbytes"
+        r"|Unsupported (?:bits|FP8|num_bits)|is not supported for the current GPU",
+        "The quantization does not fit the model or the GPU",
+        lambda case: f"The quantized layers cannot be set up: {case.incident.cause[1][:220]}",
+        "Leave --quantization out so that the model's own config.json decides (now {quantization}); a checkpoint "
+        "quantized otherwise, or another "
+        "{flag_tp}, where sizes do not divide.",
+        needs=lambda case: not re.search(r"requires some operators|[Pp]lease install|No module named", case.text),
+    ),
+    rule(
+        _architecture_category,
+        r"Model architectures? .{0,160}(?:are|is) not supported|does not recognize this architecture"
+        r"|has model type `?(?P<type>[\w-]+)|Unrecognized model in"
+        r"|Unrecognized configuration class|Cannot find model module|No model architectures are specified",
+        "This release does not know the model's architecture",
+        "The model's config names an architecture or a model type that the installed engine or transformers lacks.",
+        "Upgrade the engine and transformers to a release that lists this model (pip install -U sglang transformers).",
+    ),
+    rule(
+        _architecture_category,
+        r"(?P<number>\d+) is not divisible by (?P<by>\d+)|must be divisible by tensor parallel size",
+        "A size of the model does not divide by the number of ranks",
+        lambda case: (
+            f"{case.incident.cause[1][:200]}: heads, hidden or vocabulary size must divide by the parallel size."
+        ),
+        "{flag_tp} with a divisor of the model's head count (now {tp}).",
+        on="block",
+    ),
+)

@@ -1,0 +1,85 @@
+"""How processes die without an exception of Python."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+KILLED_FIX = (
+    "dmesg -T | grep -i 'killed process' shows whether the kernel's OOM killer did it (and journalctl -k, or the "
+    "container's memory limit); "
+    "if so: more memory or swap, a larger memory limit, --weight-loader-disable-mmap, fewer ranks loading at once."
+)
+KILLED_CAUSE = (
+    "SIGKILL came from outside the program: it left no exception of its own. The kernel's OOM killer is "
+    "the usual sender."
+)
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "host_oom_killed",
+        r"Out of memory: Killed process (?P<pid>\d+)|oom-kill(?::constraint|ed|er)?\b|Memory cgroup out of memory"
+        r"|OOMKilled|killed due to memory pressure|oom_reaper: reaped",
+        "The OOM killer ended a process of the server",
+        "The host (or the container's limit) ran out of memory, and the kernel killed the process.",
+        "More host memory or swap, a larger container limit; fewer ranks loading at once; "
+        "--weight-loader-disable-mmap.",
+        weight="fatal",
+    ),
+    rule(
+        "host_oom_killed",
+        r"^Killed$|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|died with <Signals\.SIGKILL|signal: 9"
+        r"|[Ss]ignal 9\b|SIGKILL\)?[ .]|[Ee]xit code:? -9|exited with code 137|code -9\b",
+        "A process of the server was killed from outside",
+        KILLED_CAUSE,
+        KILLED_FIX,
+        on="line",
+        weight="fatal",
+        standing="follows",
+    ),
+    rule(
+        "segfault",
+        r"Fatal Python error: (?P<what>Segmentation fault|Bus error|Aborted|Floating point exception"
+        r"|Illegal instruction)|[Ss]egmentation fault|SIGSEGV|SIGBUS|SIGABRT"
+        r"|Aborted \(core dumped\)|double free or corruption|free\(\): invalid|malloc(?:_consolidate)?\(\): "
+        r"|corrupted (?:size|double-linked)|terminate called|\*\*\* stack smashing"
+        r"|[Ee]xit code:? -(?:11|6|7)\b|code -(?:11|6|7)\b|exited with code 13[49]",
+        "A process crashed in native code",
+        "The process died of a signal inside a compiled library, not of a Python exception.",
+        "Read the 'Current thread' of the dump for the last Python line; try another --attention-backend or "
+        "{flag_no_graph}, and check that "
+        "torch, sglang-kernel and flashinfer belong together (pip check).",
+        weight="fatal",
+        standing="follows",
+    ),
+)
+
+ORPHANS: tuple[Rule, ...] = (
+    rule(
+        "orphan_processes",
+        r"(?P<pid>\d{2,8})\b[^\n]{0,60}\b(?:sglang::\w+|VLLM::\w+)\S*\s+(?P<size>\d{3,6}) ?MiB"
+        r"|leav(?:es?|ing) orphan|[Oo]rphan(?:ed)? (?:\w+ ){0,2}(?:process|worker|scheduler|rank)|reparented to (?:PID"
+        r"|pid) 1",
+        "Processes of an earlier launch still hold GPU memory",
+        "Schedulers outlive a launcher that is killed, and keep their GPU memory and ports.",
+        "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end those whose parent is 1 (ps -o "
+        "pid,ppid,cmd): kill {pid}.",
+        on="line",
+        standing="follows",
+    ),
+)
+
+SECONDARY: tuple[Rule, ...] = (
+    rule(
+        "unknown",
+        r"EngineDeadError|Engine core (?:initialization|proc)|See root cause above|scheduler died|is dead"
+        r"|initialization failed\. See|Engine process failed|SystemExit|CancelledError|KeyboardInterrupt"
+        r"|Process group watchdog thread terminated|HeartbeatMonitor|destroy_process_group|leaked semaphore|EOFError"
+        r"|zmq\.error|AsyncEngineDead|RuntimeError: Worker failed|WorkerProc initialization failed",
+        "The server failed, and the log does not say why",
+        "Only what fell over later is in the log; the first exception is not.",
+        "Look at the beginning of the log and at the logs of other ranks and nodes; start again with the output of "
+        "all ranks in one file.",
+        standing="secondary",
+    ),
+)

@@ -1,0 +1,86 @@
+"""Trouble of a server that listens: warm-up, watchdog, health, requests."""
+
+from __future__ import annotations
+
+from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.rules._make import rule
+
+
+def _warmup_fix(case: Case) -> str:
+    text = case.text + case.frames
+    if "502" in text or "503" in text or "proxy" in text.lower() or "403" in text:
+        return (
+            "unset http_proxy https_proxy all_proxy, or export no_proxy=localhost,127.0.0.1,0.0.0.0 before the start."
+        )
+    if "timed out" in text.lower() or "Timeout" in text:
+        return (
+            "export SGLANG_WARMUP_TIMEOUT=1800; or --skip-server-warmup, and look at the first request's kernels "
+            "(JIT) in the log."
+        )
+    return (
+        "Read the exception below the line; --skip-server-warmup starts without that request; proxies: export "
+        "no_proxy=127.0.0.1,0.0.0.0."
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    rule(
+        "watchdog_timeout",
+        r"[Ww]atchdog timeout \((?:self\.)?watchdog_timeout=(?P<limit>[\d.]+)(?!.*soft=True)"
+        r"|[Ww]atchdog timeout(?!.*soft=True)",
+        "The watchdog ended the server: one forward pass took longer than its limit",
+        "A scheduler made no progress for {limit} s: a hang, or a compilation inside the first batch.",
+        "--watchdog-timeout 1800 if something compiles (--enable-torch-compile, JIT); else py-spy dump --pid PID of "
+        "each rank while it hangs.",
+        weight="fatal",
+        standing="follows",
+    ),
+    rule(
+        "warmup_failed",
+        r".",
+        "The server listened, and its warm-up request failed",
+        lambda case: f"The request that the server sends to itself failed: {case.incident.cause[1][:200]}",
+        _warmup_fix,
+        needs=lambda case: case.incident.who == "warmup",
+    ),
+    rule(
+        "warmup_failed",
+        r"Initialization failed\. warmup error|warmup error:|res(?:=|: )<Response \[[45]\d\d\]>",
+        "The server listened, and its warm-up request failed",
+        "The request that the server sends to itself was refused, timed out, or broke the engine.",
+        _warmup_fix,
+        weight="fatal",
+    ),
+    rule(
+        "health_check_failed",
+        r"Health check failed\.|couldn't get a response from detokenizer for last (?P<limit>\d+) seconds",
+        "The running server stopped answering its own health check",
+        "No token came back from the scheduler within the limit: it is stuck, or very long prompts keep it busy.",
+        "py-spy dump --pid of the scheduler; SGLANG_HEALTH_CHECK_TIMEOUT=60 and --chunked-prefill-size 2048 if it is "
+        "only busy.",
+        on="line",
+        standing="follows",
+    ),
+    rule(
+        "request_rejected",
+        r"(?:[Ii]nput|[Pp]rompt|request).{0,80}(?:is longer than|exceeds?|longer than|too long).{0,80}(?:context|max"
+        r"|allowed|limit)|maximum context length is (?P<most>\d+)"
+        r"|Requested token count exceeds|max_(?:completion_)?tokens.{0,40}(?:too large|exceeds|must be)"
+        r"|[Ii]nput length .{0,40}exceeds",
+        "A request was refused; the server itself is fine",
+        "The request asked for more tokens than the context allows.",
+        "Shorten the prompt or max_tokens; a longer {flag_context} if the model allows it.",
+        weight="mild",
+        alive=True,
+    ),
+    rule(
+        "request_rejected",
+        r'"POST /\S+ HTTP/[\d.]+" (?P<status>400|413|422)\b',
+        "Requests were refused with HTTP {status}; the server itself is fine",
+        "The server answered that the request was not valid.",
+        "Look at the body of the answer, which says what is wrong with the request (length, parameters, model name).",
+        on="line",
+        weight="mild",
+        alive=True,
+    ),
+)
