@@ -39,8 +39,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.links = Links(store.token, settings.link_ttl_s)
     problems.install(app)
     app.add_middleware(Doors, settings=settings, token=store.token, links=app.state.links)
-    for router in (router for part in runtime.registry.slices for router in part.busy()):
-        app.include_router(router, prefix="/api/v1")
+    app.router.routes[:0] = [route for part in runtime.registry.slices for route in part.busy(runtime)]
     app.add_api_route("/api/v1/health", _health, name="health", tags=["daemon"])
     from sitrepd.system import router as system
 

@@ -35,15 +35,15 @@ def rows(
     """The named columns of the session's facts of one kind, newest first; no objects are built for them."""
     table = table_of(report, word)
     mine = () if everywhere else (col(table.session_id) == report.session_id,)
-    return _fetch(report, table, names, (*mine, *conditions), col(table.id).desc(), limit)
+    return _fetch(report, table, names, (*mine, *conditions), col(table.id).desc(), limit=limit)
 
 
 def _fetch(
-    report: Report, table: Any, names: Sequence[str], conditions: Sequence[Any], order: Any, limit: int | None = None
+    report: Report, table: Any, names: Sequence[str], conditions: Sequence[Any], *order: Any, limit: int | None = None
 ) -> list[Any]:
     """Rows of columns, without the detour over objects."""
     columns = table.__table__.c
-    query = sql.select(*(columns[name] for name in names)).where(*conditions).order_by(order)
+    query = sql.select(*(columns[name] for name in names)).where(*conditions).order_by(*order)
     return list(report.db.connection().execute(query.limit(limit) if limit is not None else query).all())
 
 
@@ -64,7 +64,7 @@ def children(
     few = len(numbers) <= 500
     chosen = col(key).in_(numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
     wanted = set(numbers)
-    for row in _fetch(report, table, (owner, *names), (chosen, *conditions), col(table.id)):
+    for row in _fetch(report, table, (owner, *names), (chosen, *conditions), col(key), col(table.id)):
         if row[0] in wanted:
             found.setdefault(row[0], []).append(row)
     return found

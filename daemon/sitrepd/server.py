@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -63,6 +64,7 @@ class Server(uvicorn.Server):
 
         self.servers.append(await loop.create_unix_server(protocol, sock=self._unix))
         self._announce()
+        gc.freeze()  # what is loaded now stays: looking it over again would only hold requests up
 
     def _announce(self) -> None:
         about = {"pid": os.getpid(), "url": self._app.state.url, "version": __version__}

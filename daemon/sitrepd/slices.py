@@ -16,6 +16,7 @@ from sitrepd.facts import Noun
 if TYPE_CHECKING:
     from fastapi import APIRouter
     from sqlmodel import Session
+    from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
     from sitrepd.sections import Report, Section
@@ -35,7 +36,7 @@ class Slice:
     routers: Callable[[], Sequence[APIRouter]] | None = None
     services: Callable[[Runtime], Sequence[Service]] = _nothing
     report: Callable[[Report], Sequence[Section]] = _nothing
-    busy: Callable[[], Sequence[APIRouter]] = _nothing
+    busy: Callable[[Runtime], Sequence[BaseRoute]] = _nothing
     """Routes that are asked for so often that they are matched before all others."""
 
 

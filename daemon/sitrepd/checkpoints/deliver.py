@@ -89,10 +89,11 @@ def _delta(
     lines = [*(f"- {line}" for line in alive), *_changed(since, found)]
     text = "\n".join([first, "", f"## Since {since.id}", *lines]) + "\n"
     for part in new:
-        kept = [piece for piece in part.pieces if room is None or len(text) + len(piece.text) + 1 <= room]
-        for piece in sorted(kept, key=lambda piece: piece.rank):
-            if room is None or len(text) + len(piece.text) + 1 <= room:
-                text += piece.text + "\n"
+        opening = "\n".join(["", *part.head.split("\n")[1:]]) + "\n" if "\n" in part.head else ""
+        for piece in sorted(part.pieces, key=lambda piece: piece.rank):
+            if room is None or len(text) + len(opening) + len(piece.text) + 1 <= room:
+                text += opening + piece.text + "\n"
+                opening = ""
     return text
 
 

@@ -58,16 +58,16 @@ class Watch(Service):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._idle_told: dict[int | None, tuple[float, frozenset[int]]] = {}
-        self._cursor = 0
+        with runtime.store.read() as db:
+            self._cursor = _written_down_until(db)
 
     async def run(self) -> None:
         store, scheduler = self._runtime.store, self._runtime.scheduler
-        with store.read() as db:
-            self._cursor = events.last_event_id(db)
         assert scheduler is not None
         seconds = self._runtime.settings.idle_check_s
         job = scheduler.add_job(self.check_idle, "interval", seconds=seconds, id="idle", replace_existing=True)
         try:
+            await self.read_events()
             async for _ in store.bell.listen():
                 await asyncio.sleep(_SETTLE_S)  # what happens together is told together
                 await self.read_events()
@@ -141,6 +141,12 @@ class Watch(Service):
             await checkpoints(self._runtime).make(session_id, trigger.name, trigger.cause)
         except SitrepError as error:
             log.warning("no checkpoint of S%d could be made (%s): %s", session_id, trigger.name, error.detail)
+
+
+def _written_down_until(db: Session) -> int:
+    """The event of the latest checkpoint: what came after it may have been missed when the daemon died."""
+    latest = select(Event.id).where(Event.kind == "checkpoint.created").order_by(col(Event.id).desc()).limit(1)
+    return db.exec(latest).first() or events.last_event_id(db)
 
 
 def triggers(found: Sequence[Happened]) -> dict[int, Trigger]:

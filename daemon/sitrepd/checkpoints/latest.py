@@ -8,8 +8,9 @@ import time
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
-from fastapi import Request
-from fastapi.responses import Response
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from sitrepd.checkpoints.budget import parse_budget
 from sitrepd.checkpoints.render import FORMATS
@@ -25,6 +26,7 @@ _TRUSTED_S = 5.0
 _MOST = 64
 _MEDIA = {"application/json": "json", "text/html": "html", "text/markdown": "md", "text/plain": "txt"}
 _HERE = "latest"
+PATH = "/api/v1/sessions/{fact_session}/checkpoints/latest"
 # The session of the path, the query, and the headers that tell.
 Key = tuple[str, bytes, tuple[tuple[bytes, bytes], ...]]
 
@@ -47,8 +49,7 @@ class Latest:
         self._known: dict[Key, _Known] = {}
         self._rendered: dict[tuple[int, str, int | None], Response] = {}
 
-    async def respond(self, request: Request) -> Response:
-        scope = request.scope
+    async def respond(self, scope: Scope) -> Response:
         told: list[tuple[bytes, bytes]] = []
         seen = None
         for name, value in scope["headers"]:
@@ -133,6 +134,17 @@ def latest_of(runtime: Runtime) -> Latest:
     if not isinstance(found, Latest):
         found = runtime.live[_HERE] = Latest(runtime)
     return found
+
+
+def fast_route(runtime: Runtime) -> Route:
+    """The route without what FastAPI does for each request; it is described by the one that has it."""
+    latest = latest_of(runtime)
+
+    class Endpoint:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            await (await latest.respond(scope))(scope, receive, send)
+
+    return Route(PATH, Endpoint(), methods=["GET"])
 
 
 def response(text: str, form: str, checkpoint: str) -> Response:

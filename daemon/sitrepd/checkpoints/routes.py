@@ -49,7 +49,6 @@ from sitrepd.sessions import current
 from sitrepd.shapes import Name, Shape, Text
 
 router = api_router("checkpoints")
-busy = APIRouter(tags=["checkpoints"])
 
 _FORMAT = "md, json, html or txt; else what Accept asks for"
 _BUDGET = "Characters (9000), tokens (2000t), brief, standard or full; at least 1000 characters."
@@ -90,7 +89,7 @@ def _parameter(name: str, description: str, place: str = "query") -> dict[str, A
     return told | {"schema": {"type": "string"}}
 
 
-@busy.get(
+@router.get(
     "/sessions/{fact_session}/checkpoints/latest",
     name="get_latest_checkpoint",
     response_class=Response,
@@ -105,7 +104,7 @@ def _parameter(name: str, description: str, place: str = "query") -> dict[str, A
 )
 async def latest(request: Request) -> Response:
     """The latest checkpoint: the stored bytes, with an ETag; the first one is made where there is none."""
-    return await latest_of(get_runtime(request)).respond(request)
+    return await latest_of(get_runtime(request)).respond(request.scope)
 
 
 @router.get("/checkpoints", name="list_checkpoints", response_model_exclude_none=True)

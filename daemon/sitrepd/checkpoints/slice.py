@@ -11,6 +11,7 @@ from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
@@ -31,10 +32,10 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
-def _busy() -> Sequence[APIRouter]:
-    from sitrepd.checkpoints.routes import busy
+def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
+    from sitrepd.checkpoints.latest import fast_route
 
-    return (busy,)
+    return (fast_route(runtime),)
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
