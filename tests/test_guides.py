@@ -32,7 +32,9 @@ def test_session_file_names_every_line_and_field(noun: Noun) -> None:
 
 def test_every_section_is_told_of() -> None:
     text = (ROOT / "docs" / "checkpoints.md").read_text().lower()
-    names = {path.name.removesuffix(".md.j2") for path in (resource_dir("templates") / "checkpoint").glob("[a-z]*.md.j2")}
+    names = {
+        path.name.removesuffix(".md.j2") for path in (resource_dir("templates") / "checkpoint").glob("[a-z]*.md.j2")
+    }
     titles = {
         "goal": "goal and directives", "root_causes": "root causes and constraints", "launches": "launches before",
         "decisions": "decisions and rejected options", "open_points": "hypotheses and observations",
