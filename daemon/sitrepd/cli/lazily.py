@@ -18,7 +18,8 @@ class _Coercion:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         kind = self._annotation
-        if kind in (str, list[str]) or (isinstance(kind, type) and type(value) is kind):
+        # What is no text is a default of ours.
+        if kind in (str, list[str]) or isinstance(value, bool | int | float):
             return value
         if get_origin(kind) is Literal:
             if value in get_args(kind):

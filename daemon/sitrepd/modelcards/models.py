@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import Count, FactIn, FactOut, ModelRef, Name, Shape, Text, partial, example
+from sitrepd.shapes import Count, FactIn, FactOut, ModelRef, Name, Shape, Text, example, partial
 from sitrepd.storage.base import FactRow, big_field, json_field, link
 
 
