@@ -37,7 +37,9 @@ class NvmlWorker:
         job: Future[T] = Future()
         self._jobs.put((call, job))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(job), timeout_s)
+            # Not wait_for, which may swallow a cancellation that comes with the answer (until Python 3.12).
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.wrap_future(job)
         except TimeoutError:
             self._hanging = job if job.running() else self._hanging
             raise NvmlSilent(self._complaint()) from None

@@ -62,7 +62,9 @@ class Bell:
         try:
             while not self._closed:
                 try:
-                    await asyncio.wait_for(event.wait(), quiet_s)
+                    # Not wait_for, which may swallow a cancellation that comes as the bell rings (until Python 3.12).
+                    async with asyncio.timeout(quiet_s):
+                        await event.wait()
                 except TimeoutError:
                     yield False
                     continue
