@@ -180,7 +180,7 @@ def test_landmarks_and_headings(told: Daemon, visit: Open) -> None:
     for selector in ("header", "main", "footer"):
         assert seen.page.locator(f"body > {selector}").count() == 1
     nameless = seen.page.evaluate(
-        "[...document.querySelectorAll('button,a,progress,meter,[role=region]')]"
+        "[...document.querySelectorAll('button,a,progress,[role=meter],[role=region]')]"
         ".filter(e => !(e.textContent.trim() || e.getAttribute('aria-label'))).length"
     )
     assert nameless == 0
@@ -325,5 +325,6 @@ def test_gpus_live(tmp_path: Path, nvml_stub: NvmlStub, visit: Open, monkeypatch
         seen.page.wait_for_selector('[data-live="gpu3.utilization-text"]:text-is("97 %")')
         nvml_stub.set(gpus=8, utilization=11, memory_used=80 << 30, reasons__3=0x20)
         seen.page.wait_for_selector('[data-live="gpu3.utilization-text"]:text-is("11 %")')
+        assert seen.page.get_attribute('[data-live="gpu3.utilization"]', "aria-valuenow") == "11"
         seen.page.wait_for_selector('[data-live="gpu3.notice"]:text-is("throttled: thermal (software)")')
         assert seen.complaints == []

@@ -12,9 +12,13 @@
       return;
     }
     for (const element of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`)) {
-      if (element.tagName === "PROGRESS" || element.tagName === "METER") {
-        if (value === null && element.tagName === "PROGRESS") element.removeAttribute("value");
-        else element.value = value ?? 0;
+      if (element.tagName === "PROGRESS") {
+        if (value === null) element.removeAttribute("value");
+        else element.value = value;
+      } else if (element.getAttribute("role") === "meter") {
+        const percent = 100 * (value ?? 0);
+        element.setAttribute("aria-valuenow", Math.round(percent));
+        element.firstElementChild.setAttribute("width", percent.toFixed(1));
       } else if (element.textContent !== (value ?? "")) {
         element.textContent = value ?? "";
       }
