@@ -15,12 +15,12 @@ from sqlmodel import Session, col, select
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
-from sitrepd.launches import start, store
+from sitrepd.launches import autopsy, start, store
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines import engine_for, engine_named
 from sitrepd.launches.estimate import Estimates
 from sitrepd.launches.follow import LogFollower, LogPosition
-from sitrepd.launches.launchers.base import Launched, LaunchError
+from sitrepd.launches.launchers.base import Exit, Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import Launch, LaunchCreate, LaunchPhase, LaunchRecord
@@ -45,6 +45,7 @@ class Launches(Service):
         self.live: dict[int, LiveLaunch] = {}
         self._watches: dict[int, Watch] = {}
         self._stops: dict[int, StopLadder] = {}
+        self._examinations: dict[int, asyncio.Task[None]] = {}
         self._estimates = Estimates(runtime.store)
         runtime.live["launches"] = self.live
         runtime.live["launch_service"] = self
@@ -53,6 +54,7 @@ class Launches(Service):
         """Take up what earlier daemons started, then look at every launch again and again."""
         if not self._watches:
             await self._restore()
+            await self._examine_left_over()
         pause = self.runtime.settings.log_poll_s
         while True:
             behind = await self._look_at_all()
@@ -100,7 +102,7 @@ class Launches(Service):
         row.log_path = str(launched.logs[0].path) if launched.logs else None
         row.state, row.watched = "starting", True
         row.started_at = launched.started_at
-        row.process = start.process_columns(launched)
+        row.process = start.process_columns(launched) | autopsy.begin_of(columns)
         row.warnings = list(launched.warnings)
         db.add(LaunchPhase(launch_id=number, name="starting", started_at=launched.started_at))
         db.add(row)
@@ -195,12 +197,38 @@ class Launches(Service):
         if outcome.worth_storing or outcome.became_ready or outcome.port_taken or outcome.exit:
             stopped = number in self._stops
             await self.runtime.store.write_async(lambda db: store.settle(db, number, watch, outcome, stopped=stopped))
+        if outcome.exit is not None or outcome.port_taken:
+            self._begin_examination(number, outcome.exit, watch.facts)
         if outcome.exit is not None:
             del self._watches[number]
             self.live.pop(number, None)
             self._estimates.end(number)
             return
         self.live[number] = self._estimates.live(watch, outcome)
+
+    def _begin_examination(self, number: int, ended: Exit | None, facts: e.CommandFacts | None) -> None:
+        """In the background, for a long log takes seconds."""
+        if number not in self._examinations:
+            task = asyncio.create_task(self._examine(number, ended, facts))
+            self._examinations[number] = task
+            task.add_done_callback(lambda _: self._examinations.pop(number, None))
+
+    async def _examine(self, number: int, ended: Exit | None, facts: e.CommandFacts | None) -> None:
+        """Say why a launch has failed, once."""
+        with self.runtime.store.read() as db:
+            row = db.get(Launch, number)
+        if row is None or not autopsy.is_due(row):
+            return
+        told = await asyncio.to_thread(autopsy.examine, row, ended, facts)
+        await self.runtime.store.write_async(lambda db: autopsy.record(db, self.runtime.registry, number, told))
+
+    async def _examine_left_over(self) -> None:
+        """A daemon may have died between the end of a launch and the finding that says why."""
+        with self.runtime.store.read() as db:
+            rows = [db.get(Launch, number) for number in autopsy.left_over(db)]
+        for row in rows:
+            if row is not None and row.id is not None:
+                await self._examine(row.id, autopsy.exit_of(row), self._engine_of(row)[1])
 
     # --- stopping ------------------------------------------------------------------------------------------------
 

@@ -19,16 +19,21 @@ _CAPTURE = re.compile(
     r"cuda_graph_runner|cuda_graph_setup|capture_one_batch_size|init_(?:cuda|device)_graphs?|capture_model"
     r"|in capture\b|_capture_cudagraph|graph_capture|piecewise_cuda_graph|compile_or_warm_up_model|_capture_graph"
 )
-_SERVE = re.compile(r"event_loop|run_batch|process_batch_result|forward_batch_generation|run_busy_loop|in step\b")
+_SERVE = re.compile(
+    r"event_loop|run_batch|process_batch_result|forward_batch_generation|run_busy_loop|in step\b"
+    r"|forward_thread_func"
+)
 _KV = re.compile(
     r"init_memory_pool|_init_pools|profile_max_num_token|determine_num_available_blocks|determine_available_memory"
     r"|initialize_kv_cache|memory_pool\.py|in _create_buffers|kv_cache_configurator|kv_pool_runtime|_allocate_kv_cache"
 )
 _LOAD = re.compile(
-    r"in load_model|in get_model|in load_weights|_initialize_model|create_weights|model_loader|load_model_"
+    r"in load_model|\.load_model\(|in get_model|in load_weights|_initialize_model|create_weights|model_loader"
+    r"|load_model_"
 )
 _DRAFT = re.compile(
-    r"eagle_worker|eagle_draft|draft_worker|/speculative/|spec_decode|eagle3?\.py|nextn|multi_layer_eagle"
+    r"eagle_worker|eagle_draft|draft_worker|/speculative/|spec_decode|eagle3?\.py|nextn|EAGLEWorker|EagleDraft"
+    r"|DraftWorker|multi_layer_eagle"
 )
 _STAGE_OF_PHASE: dict[str, Stage] = {
     "load_weights": "load", "load_draft_weights": "load", "kv_cache": "kv", "draft_kv_cache": "kv",
@@ -77,7 +82,7 @@ class Case:
 
     @cached_property
     def frames(self) -> str:
-        return "\n".join(self.incident.frames)
+        return "\n".join((*self.incident.frames, *self.incident.code))
 
     @cached_property
     def text(self) -> str:

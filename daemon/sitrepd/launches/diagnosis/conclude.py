@@ -12,7 +12,7 @@ from sitrepd.launches.diagnosis.case import Case
 from sitrepd.launches.diagnosis.incidents import Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, first_cause, of_requests
 from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
-from sitrepd.launches.diagnosis.rules import process
+from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.launchers.base import Exit
@@ -28,6 +28,7 @@ _WORKERS = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller
 _WORKER_FRAMES = re.compile(
     r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop"
 )
+_HANG_S = 300.0
 _HARDWARE_MARK = "hardware_fault"
 
 
@@ -108,6 +109,8 @@ def _who(incident: Incident) -> str:
 
 
 def _phase_of(reading: Reading, incident: Incident) -> str | None:
+    if incident.who == "warmup":
+        return "warmup"
     if incident.phase in PHASE:
         return incident.phase
     return None if incident.was_ready else reading.progress.phase or None
@@ -183,9 +186,9 @@ def _unknown(reading: Reading, incident: Incident | None) -> Diagnosis:
 
 def _of_codes(reading: Reading) -> Diagnosis | None:
     """The exit code of the first child that the log says has died, where it says more than that it failed."""
-    stop = reading.signs.stop_at
+    ends = [at for at in (reading.signs.stop_at, reading.signs.fell_at) if at]
     for number, text, code in reading.signs.codes:
-        if stop and number >= stop:
+        if ends and number >= min(ends):
             break
         told = _of_code(reading, code, number, text)
         if told is not None:
@@ -247,6 +250,9 @@ def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
     if request is not None and request.case is not None and reading.signs.ready_at >= 0:
         told = _of_case(reading, beside, request.case)
         return Diagnosis("ready", None, told.category, told.summary, told.cause, told.fix, told.evidence)
+    hang = _of_hang(reading)
+    if hang is not None:
+        return hang
     shards = _silent_shards(reading, beside)
     if shards is not None:
         return shards
@@ -270,6 +276,22 @@ def _said_of(state: str, phase: str | None) -> str:
             f"NCCL_P2P_DISABLE=1."
         )
     return f"Nothing failed so far: {title}."
+
+
+def _of_hang(reading: Reading) -> Diagnosis | None:
+    """The ranks set up their connection for minutes, and whoever waited gave up or still waits."""
+    minutes = round(reading.progress.stood_s / 60)
+    if reading.progress.phase != "dist_init" or reading.progress.stood_s < _HANG_S:
+        return None
+    return Diagnosis(
+        "failed" if reading.signs.stop_at else "starting",
+        "dist_init",
+        "nccl_hang",
+        f"The ranks have not found each other: {minutes} min in the distributed init",
+        "NCCL's set-up never returned: a rank is missing, or the transport between the GPUs or nodes hangs.",
+        distributed.HANG,
+        (Evidence.of(reading.last[0], redact_text(reading.last[1])),),
+    )
 
 
 def _silent_shards(reading: Reading, beside: Beside) -> Diagnosis | None:

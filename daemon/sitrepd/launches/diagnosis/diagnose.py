@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 from sitrepd.launches.diagnosis import conclude, source
 from sitrepd.launches.diagnosis.incidents import Collector, Incident
-from sitrepd.launches.diagnosis.judge import Found, explain, is_worth_a_look
+from sitrepd.launches.diagnosis.judge import Found, explain, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known
 from sitrepd.launches.diagnosis.model import Diagnosis
 from sitrepd.launches.diagnosis.prefixes import split
@@ -25,6 +25,7 @@ _MOST_INCIDENTS = 400
 def diagnose(
     log: Path | str | BinaryIO | Iterable[str],
     *,
+    begin: int = 0,
     exit: Exit | None = None,
     gpu_memory: Mapping[int, int] | None = None,
     kernel_messages: Sequence[str] = (),
@@ -33,12 +34,12 @@ def diagnose(
 ) -> Diagnosis:
     """The diagnosis of a log: a path, a binary stream, or lines. Raises OSError where it cannot be read.
 
-    `gpu_memory` are bytes of GPU memory by pid of processes that are not the launch's; `model_folder` defaults to the
-    model's path where that is a folder on this machine.
+    `begin` is the byte of a file at which the launch began to write; `gpu_memory` are bytes of GPU memory by pid of
+    processes that are not the launch's; `model_folder` is the model's path where that is a folder on this machine.
     """
     reading = Reading(facts)
     if isinstance(log, (str, Path, io.IOBase)):
-        with source.opened(cast("Path | str | BinaryIO", log)) as lines:
+        with source.opened(cast("Path | str | BinaryIO", log), begin) as lines:
             reading.read(lines)
     else:
         reading.read(source.from_lines(cast("Iterable[str]", log)))
@@ -71,6 +72,7 @@ class Reading:
         if len(told) > _MOST_INCIDENTS:
             told = told[: _MOST_INCIDENTS // 2] + told[-_MOST_INCIDENTS // 2 :]
         blocks = [Found(one, explain(one, self.known)) for one in told]
+        lend_frames(blocks, self.known)
         return sorted([*blocks, *self.single], key=lambda one: one.number)
 
     def _line(self, number: int, raw: str) -> None:

@@ -14,7 +14,7 @@ Weight = Literal["fatal", "weak", "mild"]
 TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'\s*File "[^"]*", line \d+')
 EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed)|OutOfResources|Empty"
+    r"(?:[A-Za-z_]\w*\.)*(?:(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed)|OutOfResources|Empty"
     r"|StopIteration|(?<=\.)error)(?=:|$| \[)"
 )
 _DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: ")
@@ -41,7 +41,7 @@ _WIDTH = 2000
 
 @dataclass
 class Incident:
-    """`texts` are the lines that say something (exceptions and messages), `frames` the places in the code."""
+    """`texts` are the lines that say something, `frames` the places in the code, `code` what stands there."""
 
     number: int
     key: str
@@ -52,6 +52,7 @@ class Incident:
     kind: Literal["traceback", "line"] = "traceback"
     texts: list[tuple[int, str]] = field(default_factory=list)
     frames: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
     causes: list[tuple[int, str]] = field(default_factory=list)
     last: int = 0
     complete: bool = False
@@ -81,6 +82,8 @@ class Incident:
             self.complete, self.after = True, 0
             self.causes.append((number, stripped[:_WIDTH]))
             self._keep(number, stripped)
+        elif text[0].isspace() and len(self.code) < _MOST_FRAMES:
+            self.code.append(stripped[:200])
         return True
 
     def _frame(self, text: str) -> bool:
@@ -176,7 +179,7 @@ class Collector:
     def _begin(self, number: int, line: Line, phase: str, ready: bool) -> Incident:
         """SGLang stamps the first line of a traceback alone, so what follows without a stamp is its rest."""
         new = Incident(number, line.key, phase=phase, was_ready=ready, last=number)
-        if line.stamped and line.level not in _RECORD_LEVELS:
+        if line.stamped:
             self._open[""] = new
         self._open[line.key] = new
         self.incidents.append(new)

@@ -13,14 +13,16 @@ from sitrepd.launches.diagnosis.rules import RULES
 from sitrepd.launches.diagnosis.signs import Signs
 
 _NEAR_DEATH_LINES = 400
+_OF_THE_FALL = ("host_oom_killed", "segfault")
 _TRIGGERS = re.compile(
-    r"rror|ERROR|ail|atal|FATAL|xception|illed|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|nable|no module"
+    r"rror|ERROR|ail|atal|FATAL|xception|illed|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|nable|[Nn]o module"
     r"|not found"
     r"|not supported|upported|ault|abort|Abort|orrupt|lready in use|rrno|core dumped|nvalid|nsufficient"
     r"|than the derived"
     r"|unbalanced|No space|Killed|SIG|signal|exit|code -|undefined|mismatch|fallen|lost|llegal|missing|GPU|WARN"
     r"|refused|POST /"
-    r"|Unknown|is used by|oom-kill|MiB|Response \[|larger than|not enough|Not enough|No available|lower your|exceed"
+    r"|Unknown|not compatible|is used by|oom-kill|MiB|Response \[|larger than|not enough|Not enough|No available"
+    r"|lower your|exceed"
     r"|longer than|requires|terminate called|double free|free\(\)|stale"
 )
 _IGNORED = re.compile(
@@ -88,15 +90,35 @@ def first_cause(found: list[Found], signs: Signs) -> Found | None:
     primary = _first(counted, "primary")
     if primary is not None:
         return primary
-    follows = _first(counted, "follows")
+    follows = _after_symptom(counted, _first(counted, "follows"))
     plain = _unexplained(counted)
     if follows is not None and (plain is None or follows.number < plain.number):
         return follows
     return plain or _first(counted, "secondary")
 
 
+def lend_frames(found: list[Found], known: Known) -> None:
+    """An exception whose traceback the log lacks has come the way of one whose exception it lacks."""
+    cut = next((one.incident for one in found if one.incident.frames and not one.incident.causes), None)
+    if cut is None:
+        return
+    for one in found:
+        if one.case is None and one.incident.kind == "traceback" and not one.incident.frames:
+            one.incident.frames, one.incident.code = cut.frames, cut.code
+            one.incident.who = one.incident.who or cut.who
+            one.case = explain(one.incident, known)
+
+
 def _first(found: Iterable[Found], standing: str) -> Found | None:
     return next((one for one in found if one.case is not None and one.case.rule.standing == standing), None)
+
+
+def _after_symptom(found: Iterable[Found], first: Found | None) -> Found | None:
+    """A failed health check is how a hang shows first; what ends the server later says more."""
+    if first is None or first.case is None or first.case.rule.category != "health_check_failed":
+        return first
+    stuck = ("watchdog_timeout", "nccl_hang", "segfault")
+    return next((one for one in found if one.case is not None and one.case.rule.category in stuck), first)
 
 
 def _unexplained(found: Iterable[Found]) -> Found | None:
@@ -113,6 +135,8 @@ def _counts(one: Found, signs: Signs) -> bool:
     if one.case is not None and one.case.rule.alive:
         return False
     if signs.stop_at and incident.number > signs.stop_at:
+        return False
+    if one.case is not None and one.case.rule.category in _OF_THE_FALL and 0 < signs.fell_at < incident.number:
         return False
     if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
         return True

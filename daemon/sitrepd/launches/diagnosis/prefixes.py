@@ -21,12 +21,14 @@ _LOGGING = re.compile(
     r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3,6}(?: ?[-|]| )? *\[?(DEBUG|INFO|WARNING|ERROR|CRITICAL)\]?"
     r"(?: *[-|] *| +)(?:[\w.:<>]{1,120} *(?:[-:|] |- ))?"
 )
+_BRACKETED = re.compile(r"\[(DEBUG|INFO|WARNING|ERROR|CRITICAL)\] ")
 _OUTER = (
     re.compile(r"[A-Za-z][\w.-]{0,60} +\| (?=\S| {2})"),
     re.compile(r"\[?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)\]? (?:std(?:out|err) )?(?:[FP] )?"),
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w.@/-]+\[\d+\]: "),
     re.compile(r"\[pod/[^\]]{1,200}\] "),
     re.compile(r"\[\d+\] (?=\[rank\d)"),
+    re.compile(r"\d{1,7}[ :\t](?=\[20\d\d-|  |[A-Za-z_.]{1,60}Error: )"),
     re.compile(r"[\w.-]{1,120} >> "),
     re.compile(r"(?:> |\.\.\.? |… ?)(?=\S)"),
 )
@@ -77,6 +79,9 @@ def _strip(text: str) -> tuple[str, str, str | None] | None:
         found = _STAMP.match(text) or _OLD_RANK.match(text)
         if found:
             return text[found.end() :], found[1].strip(), ""
+        found = _BRACKETED.match(text)
+        if found:
+            return text[found.end() :], "", found[1]
         found = _TORCH_RANK.match(text)
         if found:
             return text[found.end() :], found[1], None

@@ -25,6 +25,7 @@ _OTHERS = (
     ),
     ("http_start", re.compile(r"init engine .* took|Started server process|Starting vLLM API server")),
 )
+_STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _READY = re.compile(r"Application startup complete|Uvicorn running on|server is listening on")
 
 
@@ -40,11 +41,15 @@ class Progress:
         self.ready = False
         self.suspect = False
         self.is_sglang = False
-        self.timings: dict[str, float] = {}
+        self.stood_s = 0.0
+        """Seconds from the begin of the distributed init to the last record before its end."""
+        self._init_at: datetime | None = None
 
     def feed(self, raw: str) -> None:
         for event in self._parser.feed(raw, _EPOCH):
             self._note(event)
+        if self._init_at is not None and self.phase == "dist_init":
+            self._stand(raw)
         if not self.is_sglang:
             self._feed_other(raw)
 
@@ -52,12 +57,12 @@ class Progress:
         match event:
             case e.PhaseBegan():
                 self._open[event.phase] = e.PHASE[event.phase]
+                if event.phase == "dist_init":
+                    self._init_at, self.stood_s = event.at, 0.0
                 self.is_sglang |= event.phase != "starting"
             case e.PhaseEnded():
                 self._open.pop(event.phase, None)
                 self._left = event.phase if event.phase != "starting" else self._left
-                if event.elapsed_s:
-                    self.timings[event.phase] = event.elapsed_s
             case e.Ready():
                 self.ready, self.suspect, self.is_sglang = True, event.suspect, True
             case e.Settings():
@@ -66,6 +71,12 @@ class Progress:
                 self.restart()
             case _:
                 pass
+
+    def _stand(self, raw: str) -> None:
+        found = _STAMP.match(raw)
+        if found and self._init_at is not None:
+            at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
+            self.stood_s = max(self.stood_s, (at - self._init_at).total_seconds())
 
     def restart(self) -> None:
         """Another server begins in the same log."""

@@ -23,6 +23,7 @@ _DEATH = re.compile(
     r"|child process .{0,40}(?:died|exited)|Shutting down.{0,30}(?:due to|because)"
 )
 _EXIT_CODE = re.compile(r"(?:[Ee]xit code:? ?\(?|exited (?:early )?with code |\(exit code: |with code )(?P<code>-?\d+)")
+_FALL = re.compile(r"[Rr]eceived sigquit|SIGQUIT received|include_parent=True")
 _STOP = re.compile(
     r"SIGTERM received|Gracefully exiting|Received signal (?:15|2)\b|^INFO: +Shutting down|Shutting down$"
     r"|Finished server process"
@@ -81,6 +82,11 @@ class Signs:
         if self.first_avail_gib is None:
             found = _FIRST_AVAIL.search(text)
             self.first_avail_gib = float(found["gib"]) if found else None
+
+    @property
+    def fell_at(self) -> int:
+        """Where the launcher began to end all processes: kills and aborts after it are its own doing; 0 for never."""
+        return next((at for at, text in self.deaths if _FALL.search(text)), 0)
 
     def goes_on_between(self, after: int, before: int) -> bool:
         """Whether the server made progress between two lines."""

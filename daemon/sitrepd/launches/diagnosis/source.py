@@ -55,12 +55,12 @@ def from_lines(lines: Iterable[str]) -> Iterator[Physical]:
 
 
 @contextmanager
-def opened(log: Path | str | BinaryIO) -> Iterator[Iterator[Physical]]:
-    """The lines of a file, or of a stream, which goes into a temporary file first; raises OSError."""
+def opened(log: Path | str | BinaryIO, begin: int = 0) -> Iterator[Iterator[Physical]]:
+    """The lines of a file from a byte on, or of a stream, which goes into a temporary file first; raises OSError."""
     if isinstance(log, (str, Path)):
         with open(log, "rb") as file:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                yield _all_of(file)
+                yield _all_of(file, begin)
             else:
                 with _spooled(file) as spool:
                     yield _all_of(spool)
@@ -78,14 +78,15 @@ def _spooled(stream: BinaryIO) -> Iterator[BinaryIO]:
         yield spool
 
 
-def _all_of(file: BinaryIO) -> Iterator[Physical]:
-    """What the file holds at this moment; it may grow or be truncated meanwhile."""
+def _all_of(file: BinaryIO, start: int = 0) -> Iterator[Physical]:
+    """What the file holds at this moment; it may grow or be truncated meanwhile, and then is read from its begin."""
     size = os.fstat(file.fileno()).st_size
-    if size <= _HEAD_BYTES + _TAIL_BYTES:
-        yield from _lines(file, 0, size, 1)
+    start = start if start < size else 0
+    number, at = 1 + _count(file, 0, start), start
+    if size - start <= _HEAD_BYTES + _TAIL_BYTES:
+        yield from _lines(file, start, size, number)
         return
-    number, at = 1, 0
-    for begin, end in _spans(file, size):
+    for begin, end in _spans(file, start, size):
         number += _count(file, at, begin)
         lines = _lines(file, begin, end, number)
         for first in lines:
@@ -96,11 +97,12 @@ def _all_of(file: BinaryIO) -> Iterator[Physical]:
         at = end
 
 
-def _spans(file: BinaryIO, size: int) -> list[tuple[int, int]]:
+def _spans(file: BinaryIO, start: int, size: int) -> list[tuple[int, int]]:
     """Disjoint stretches of whole lines in order; one that lies inside an endless line is cut."""
     tail = size - _TAIL_BYTES
-    spans = [(0, _HEAD_BYTES), (tail, size)]
-    spans += [(at - _BEFORE_BYTES, min(size, at + _AFTER_BYTES)) for at in _trouble(file, _HEAD_BYTES, tail)]
+    head = start + _HEAD_BYTES
+    spans = [(start, head), (tail, size)]
+    spans += [(max(start, at - _BEFORE_BYTES), min(size, at + _AFTER_BYTES)) for at in _trouble(file, head, tail)]
     joined: list[tuple[int, int]] = []
     for begin, end in sorted((_line_begin(file, begin), _line_end(file, end, size)) for begin, end in spans):
         if joined and begin <= joined[-1][1]:

@@ -17,6 +17,7 @@ from sitrepd.launches.diagnosis.rules import (
 )  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
+    *command.ARGUMENTS,
     *device.FAULTS,
     *distributed.PORTS,
     *distributed.SHARED_MEMORY,

@@ -65,7 +65,7 @@ def _last_frame(case: Case) -> str:
 
 _CONFIG = re.compile(r"server_args\.py|arg_groups/|arg_utils\.py|_args\.py|argparse\.py|entrypoints/openai/cli_args")
 
-RULES: tuple[Rule, ...] = (
+ARGUMENTS: tuple[Rule, ...] = (
     rule(
         "bad_flag",
         r"(?:^|[\s:])error: (?:unrecognized arguments|ambiguous option|argument \S+"
@@ -77,6 +77,9 @@ RULES: tuple[Rule, ...] = (
         _flag_fix,
         weight="fatal",
     ),
+)
+
+RULES: tuple[Rule, ...] = (
     rule(
         "bad_flag",
         r"(?:AssertionError|ValueError|ValidationError|NotImplementedError|TypeError|JSONDecodeError)\b",

@@ -120,7 +120,8 @@ RULES: tuple[Rule, ...] = (
     rule(
         "cuda_illegal_memory",
         r"illegal memory access|cudaErrorIllegalAddress|CUDA_ERROR_ILLEGAL_ADDRESS|Memory access fault by GPU"
-        r"|misaligned address|cudaErrorMisalignedAddress|Warp Illegal Address|invalid address space",
+        r"|misaligned address|illegal instruction was encountered|tensor map: 700|\b(?:error code|CUDA error):? 700\b"
+        r"|cudaErrorMisalignedAddress|Warp Illegal Address|invalid address space",
         "A GPU kernel accessed memory that it must not",
         "An illegal memory access in a kernel; CUDA reports it late, so the Python line named may be innocent.",
         "Start once with CUDA_LAUNCH_BLOCKING=1 to see the kernel; then try another --attention-backend, "

@@ -86,7 +86,7 @@ SHARED_MEMORY: tuple[Rule, ...] = (
     ),
 )
 
-_HANG = (
+HANG = (
     "Start once with NCCL_DEBUG=INFO; on PCIe-only machines try NCCL_P2P_DISABLE=1 (or iommu=off on the kernel's "
     "command "
     "line); with several networks NCCL_SOCKET_IFNAME=IFACE; py-spy dump --pid PID shows where each rank waits."
@@ -105,7 +105,7 @@ RULES: tuple[Rule, ...] = (
         "A collective operation of the ranks never returned",
         "A rank waited for the others until the time limit: one of them was stuck or the transport between the GPUs "
         "hangs.",
-        _HANG,
+        HANG,
         standing="follows",
         weight="fatal",
     ),

@@ -63,7 +63,7 @@ RULES: tuple[Rule, ...] = (
         r"|requires you to execute the (?:configuration|tokenizer|modeling|\w+) file|set the (?:option"
         r"|argument) `?trust_remote_code"
         r"|pass(?:ing)?(?: the argument)? `?trust_remote_code=True|requires `?trust_remote_code"
-        r"|use `?--trust-remote-code|Please (?:set|use|add).{0,20}trust.remote.code",
+        r"|use `?--trust-remote-code|(?:Please|consider) (?:set|us|add)\w*.{0,20}trust.remote.code",
         "The model brings code of its own, which was not allowed to run",
         "Its configuration or tokenizer is Python code in the repository, and loading it needs consent.",
         "Read that code, then add --trust-remote-code to the command.",

@@ -46,6 +46,15 @@ TRITON: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule(
         "kernel_unsupported",
+        r"CUDA capability (?P<sm>sm_\d+) is not compatible with the current PyTorch",
+        "The installed PyTorch has no code for this GPU ({sm})",
+        "The wheel of torch was built without this compute capability.",
+        "Install a torch build that lists {sm} (Blackwell: CUDA 12.8 or later), and the engine's release for it.",
+        on="line",
+        standing="follows",
+    ),
+    rule(
+        "kernel_unsupported",
         r"no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU|NoKernelImage"
         r"|device kernel image is invalid"
         r"|cudaErrorInvalidDeviceFunction|invalid device function|no binary for gpu",
@@ -60,7 +69,8 @@ RULES: tuple[Rule, ...] = (
         r"|[Uu]nsupported hardware"
         r"|(?:requires|only supports?|only supported on|is only available on|supported only on"
         r"|needs)[^\n]{0,60}(?:SM ?\d|sm_?\d|SM *[<>]=?|compute capabilit|Hopper|Blackwell|Ampere)"
-        r"|FlashAttention(?: v?3)?[^\n]{0,60}(?:only|requires)[^\n]{0,40}(?:SM|Hopper|Ampere|compute)"
+        r"|FlashAttention on \w+(?:/\w+)* cards only supports?|FlashAttention(?: v?3)?[^\n]{0,60}(?:only"
+        r"|requires)[^\n]{0,40}(?:SM|Hopper|Ampere|compute)"
         r"|(?:SM ?\d+|sm_\d+a?|[Cc]ompute capability \S+) (?:is|are) not (?:yet )?supported|not supported on (?:SM|sm"
         r"|this GPU|GPUs|compute|RTX|Blackwell|Hopper)"
         r"|[Nn]o (?:supported|valid|suitable|available)[^\n]{0,40}(?:kernel|backend)[^\n]{0,60}(?:SM|sm_|device|GPU"

@@ -73,12 +73,12 @@ def _oom_summary(case: Case) -> str:
     wanted = f" (wanted {tried[1]} more)" if tried else ""
     what = {
         "gpu_occupied": "GPU memory is held by another process",
-        "memory_cuda_graph": "Out of GPU memory while CUDA graphs were captured",
-        "memory_runtime": "Out of GPU memory while serving",
-        "memory_kv_pool": "The weights leave no room on the GPU for the KV cache",
-    }.get(_oom_category(case), "Out of GPU memory")
+        "memory_cuda_graph": "GPU out of memory while CUDA graphs were captured",
+        "memory_runtime": "GPU out of memory while serving",
+        "memory_kv_pool": "GPU out of memory: the weights leave no room for the KV cache",
+    }.get(_oom_category(case), "GPU out of memory")
     if _oom_category(case) == "memory_kv_pool" and case.stage == "load":
-        what = "The weights do not fit on the GPU"
+        what = "GPU out of memory: the weights do not fit"
     return what + wanted
 
 
@@ -250,6 +250,6 @@ CAPTURE: tuple[Rule, ...] = (
         "Capturing CUDA graphs failed",
         "A kernel could not be recorded into a CUDA graph; the exception above the advice says which.",
         "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
-        standing="primary",
+        needs=lambda case: re.search(r"[Cc]onnection (?:closed|reset)|[Bb]roken pipe", case.text) is None,
     ),
 )

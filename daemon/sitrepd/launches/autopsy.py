@@ -1,0 +1,112 @@
+"""What becomes of a launch that has failed: its log is diagnosed, and a finding says why it failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlmodel import Session, col, select
+
+from sitrepd import redact
+from sitrepd.clock import iso, utc_now
+from sitrepd.facts import Scope, create
+from sitrepd.launches.engines.base import CommandFacts
+from sitrepd.launches.kernel_log import kernel_messages
+from sitrepd.launches.launchers.base import Exit
+from sitrepd.launches.models import Launch
+from sitrepd.storage import events, ids
+
+if TYPE_CHECKING:
+    from sitrepd.launches.diagnosis import Diagnosis
+    from sitrepd.slices import Registry
+
+log = logging.getLogger(__name__)
+_MARK = "diagnosed_at"
+_RECENT = timedelta(days=1)
+_AFTERWARDS = timedelta(seconds=10)
+_MOST_TITLE = 200
+_QUOTED = 5
+
+
+def is_due(launch: Launch) -> bool:
+    """Whether it has failed and nobody has looked into it yet."""
+    return launch.state == "failed" and launch.watched and _MARK not in (launch.process or {})
+
+
+def left_over(db: Session) -> list[int]:
+    """Failed launches that a daemon which died had no time for."""
+    query = select(Launch).where(Launch.state == "failed", col(Launch.watched).is_(True))
+    rows = db.exec(query.where(col(Launch.ended_at) > utc_now() - _RECENT)).all()
+    return [row.id for row in rows if row.id is not None and is_due(row)]
+
+
+def examine(launch: Launch, ended: Exit | None, facts: CommandFacts | None) -> Diagnosis | None:
+    """None where there is no log that can be read; it may take seconds, for the log of days."""
+    if not launch.log_path:
+        return None
+    from sitrepd.launches.diagnosis import diagnose
+
+    began = launch.started_at or launch.at
+    kernel = kernel_messages(began, (launch.ended_at or utc_now()) + _AFTERWARDS)
+    begin = (launch.process or {}).get("log_begin") or 0
+    try:
+        return diagnose(launch.log_path, begin=begin, exit=ended, kernel_messages=kernel, facts=facts)
+    except OSError as error:
+        log.info("%s cannot be diagnosed: %s", launch.log_path, error)
+        return None
+
+
+def exit_of(launch: Launch) -> Exit | None:
+    """How a stored launch ended."""
+    if launch.exit_code is None and launch.exit_signal is None:
+        return None
+    return Exit(known=True, exit_code=launch.exit_code, signal=launch.exit_signal, ended_at=launch.ended_at)
+
+
+def record(db: Session, registry: Registry, number: int, told: Diagnosis | None) -> None:
+    """Write the finding, once for a launch, and make its summary the launch's failure."""
+    launch = db.get(Launch, number)
+    if launch is None or not is_due(launch):
+        return
+    launch.process = {**(launch.process or {}), _MARK: iso(utc_now())}
+    db.add(launch)
+    if told is None or told.category is None:
+        return
+    sure = told.category != "unknown"
+    if sure:
+        launch.failure = redact.redact_text(told.summary)
+    public = ids.public_id("L", number)
+    _find(db, registry, launch, public, told, sure)
+    events.record(db, "launch.changed", public, launch.session_id, failure=launch.failure, category=told.category)
+
+
+def _find(db: Session, registry: Registry, launch: Launch, public: str, told: Diagnosis, sure: bool) -> None:
+    title = told.summary if sure else launch.failure or told.summary
+    detail = " ".join(part for part in (told.cause, f"Fix: {told.fix}" if told.fix else "") if part)
+    noun = registry.by_word["finding"]
+    body = noun.create(
+        **{
+            "kind": "root_cause" if sure else "observation",
+            "title": _short(title),
+            "detail": detail,
+            "status": "open",
+            "evidence": [public, *_quoted(told)],
+        }
+    )
+    create(db, noun, body, Scope(registry, "observed", launch.session_id))
+
+
+def _quoted(told: Diagnosis) -> Sequence[str]:
+    return [f"log line {one.line}: {one.text}" if one.line else one.text for one in told.evidence[:_QUOTED]]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TITLE else text[: _MOST_TITLE - 1] + "…"
+
+
+def begin_of(columns: dict[str, Any]) -> dict[str, int]:
+    """Where in an appended log the launch begins, to be kept with its process."""
+    position = columns.get("log_position")
+    return {"log_begin": int(position["offset"])} if position else {}
