@@ -10,9 +10,9 @@ from tests.cli.running import Sitrep
 from tests.daemons import running_daemon
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sitrep]:
-    """The command line with a daemon that the tests of a module share; one session is open."""
+    """The command line with a daemon that the tests share; between them one session is open, S1."""
     folder = tmp_path_factory.mktemp("shared")
     with running_daemon(folder / "store"):
         sitrep = Sitrep(folder / "store", folder)

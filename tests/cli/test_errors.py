@@ -48,21 +48,24 @@ def test_a_url_without_a_daemon_is_named(sitrep: Sitrep) -> None:
 
 def test_by_url_the_token_is_sent(shared: Sitrep, tmp_path: Path) -> None:
     url = json.loads((shared.store / "daemon.json").read_text())["url"]
-    assert shared("session", "--json", env={"SITREP_URL": url}).json["count"] == 1
+    assert shared("session", "--json", env={"SITREP_URL": url}).json["data"][-1]["name"] == "shared work"
     assert "token is wrong" in shared("session", env={"SITREP_URL": url, "SITREP_TOKEN": "x" * 40}).refused()
     elsewhere = Sitrep(tmp_path / "none", tmp_path)
     assert "token is wanted" in elsewhere("session", env={"SITREP_URL": url}).refused()
     token = (shared.store / "token").read_text().strip()
-    assert elsewhere("session", "--json", env={"SITREP_URL": url, "SITREP_TOKEN": token}).json["count"] == 1
+    assert (
+        elsewhere("session", "--json", env={"SITREP_URL": url, "SITREP_TOKEN": token}).json["data"][-1]["name"]
+        == "shared work"
+    )
     unix = f"unix://{shared.store}/sitrep.sock"
-    assert elsewhere("session", "--json", env={"SITREP_URL": unix}).json["count"] == 1
+    assert elsewhere("session", "--json", env={"SITREP_URL": unix}).json["data"][-1]["name"] == "shared work"
     assert elsewhere("open", env={"SITREP_URL": url, "SITREP_TOKEN": token}).ok().out.startswith(f"{url}/open/")
 
 
 def test_a_store_named_on_the_command_line_goes_before_the_url(shared: Sitrep, tmp_path: Path) -> None:
     elsewhere = Sitrep(tmp_path / "none", tmp_path)
     done = elsewhere("session", "--json", "--data-dir", str(shared.store), env={"SITREP_URL": "http://127.0.0.1:1"})
-    assert done.json["count"] == 1
+    assert done.json["data"][-1]["name"] == "shared work"
 
 
 def test_a_reader_that_goes_away_is_no_error(shared: Sitrep) -> None:

@@ -5,31 +5,40 @@ from __future__ import annotations
 import os
 import resource
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.cli.running import Sitrep
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests/data/reference-session.jsonl"
 
 
-def test_checkpoint_and_resume_print_it_and_nothing_else(shared: Sitrep) -> None:
-    shared("import", str(REFERENCE)).ok()
-    made = shared("checkpoint", "--session", "S2").ok()
+@pytest.fixture
+def told(shared: Sitrep) -> Iterator[str]:
+    """The reference session; closed afterwards, so that the shared one alone is open."""
+    session = shared("import", str(REFERENCE), "--again", "--json").json["session"]
+    yield session
+    shared("session", "close", session).ok()
+
+
+def test_checkpoint_and_resume_print_it_and_nothing_else(shared: Sitrep, told: str) -> None:
+    made = shared("checkpoint", "--session", told).ok()
     assert made.err == ""
     assert made.out.startswith("Sitrep C")
     assert "94.0 tok/s" in made.out
-    assert shared("checkpoint", "--session", "S2").ok().out == made.out, "nothing has changed"
-    handed = shared("resume", "--session", "S2", "--to", "opencode").ok()
+    assert shared("checkpoint", "--session", told).ok().out == made.out, "nothing has changed"
+    handed = shared("resume", "--session", told, "--to", "opencode").ok()
     assert handed.err == ""
     assert handed.out.startswith("Sitrep C")
     assert made.out.split("\n", 1)[1] in handed.out
-    again = shared("resume", "--session", "S2").ok().out
+    again = shared("resume", "--session", told).ok().out
     assert again.split("\n", 1)[0] != handed.out.split("\n", 1)[0], "line 1 is never the same twice"
-    assert len(shared("resume", "--session", "S2", "--budget", "1500").ok().out) <= 1500
-    assert len(shared("resume", "--session", "S2", "--budget", "500t").ok().out) <= 2000
-    assert "budget='few'" in shared("resume", "--session", "S2", "--budget", "few").refused()
-    assert set(shared("resume", "--session", "S2", "--json").json) == {"checkpoint", "delivery", "text"}
+    assert len(shared("resume", "--session", told, "--budget", "1500").ok().out) <= 1500
+    assert len(shared("resume", "--session", told, "--budget", "500t").ok().out) <= 2000
+    assert "budget='few'" in shared("resume", "--session", told, "--budget", "few").refused()
+    assert set(shared("resume", "--session", told, "--json").json) == {"checkpoint", "delivery", "text"}
 
 
 def test_formats(shared: Sitrep) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
+
+import typer
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 _TIMES = re.compile(r"_at$|^at$")
@@ -46,38 +49,42 @@ def printable(text: str) -> str:
 
 
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], nothing: str = "Nothing yet.") -> None:
-    """Rows under their titles; columns that are empty in all rows are left out."""
+    """Rows under their titles; columns that are empty in all rows are left out.
+
+    In a terminal that is too narrow, the widest columns stand below their row, each on a line of its own that can be
+    copied whole.
+    """
     if not rows:
         say(nothing)
         return
-    shown = [(title, [_of(row, field) for row in rows]) for title, field in columns]
-    shown = [(title, cells) for title, cells in shown if any(cells)]
-    titles = [title for title, _ in shown]
-    lines = list(zip(*(cells for _, cells in shown), strict=True))
-    if in_terminal():
-        _rich_table(titles, lines)
-    else:
-        for line in aligned([tuple(titles), *lines]):
-            print(line)
+    cells = {title: [_of(row, field) for row in rows] for title, field in columns}
+    shown = {title: column for title, column in cells.items() if any(column)}
+    below = _too_wide(shown, shutil.get_terminal_size().columns) if in_terminal() else []
+    titles = [title for title in shown if title not in below]
+    head, *lines = aligned([titles, *zip(*(shown[title] for title in titles), strict=True)])
+    print(typer.style(head, bold=True) if in_terminal() else head)
+    for at, line in enumerate(lines):
+        print(line)
+        for title in below:
+            if shown[title][at]:
+                print(f"    {title.lower()}: {shown[title][at]}")
+
+
+def _too_wide(columns: Mapping[str, Sequence[str]], room: int) -> list[str]:
+    """Titles of the widest columns, without which the others fit in the room."""
+    widths = {title: max(len(title), *map(len, column)) for title, column in columns.items()}
+    found: list[str] = []
+    while len(widths) > 1 and sum(widths.values()) + 2 * (len(widths) - 1) > room:
+        widest = max(list(widths)[1:], key=lambda title: widths[title])
+        found.append(widest)
+        del widths[widest]
+    return [title for title in columns if title in found]
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Cells padded to the width of their column, two spaces apart, nothing cut."""
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _rich_table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=None, header_style="bold", pad_edge=False)
-    for title in titles:
-        shown.add_column(title, overflow="fold", no_wrap=title == "ID")
-    for line in lines:
-        shown.add_row(*(Text(cell) for cell in line))
-    Console(highlight=False).print(shown)
 
 
 def _of(row: Mapping[str, Any], field: str | Callable[[Mapping[str, Any]], Any]) -> str:
