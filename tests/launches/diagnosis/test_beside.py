@@ -125,3 +125,13 @@ def test_record_of_the_kernel() -> None:
     assert parse_record(f"3,1042,5061012345,-;{XID}\n SUBSYSTEM=pci\n") == (5061012345, XID)
     assert parse_record("6,1043,5061012399,-;usb 1-1: new device") is None
     assert parse_record("torn") is None
+
+
+def test_phase_that_took_less_before_is_slow() -> None:
+    bar = "Multi-thread loading shards:  12% Completed | 8/64 [16:40<1:56:40, 125.00s/it]"
+    usual = {"load_weights": 90.0}
+    told = diagnose([*LOADING, bar], usual_s=usual)
+    assert (told.state, told.phase, told.category) == ("loading", "load_weights", "slow_load")
+    assert told.summary == "Loading weights takes 1000 s, and took 90 s before"
+    assert diagnose(LOADING, usual_s=usual).category is None
+    assert diagnose([*LOADING, bar]).category is None

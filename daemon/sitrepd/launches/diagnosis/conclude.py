@@ -29,6 +29,8 @@ _WORKER_FRAMES = re.compile(
     r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop"
 )
 _HANG_S = 300.0
+_SLOW_TIMES = 3.0
+_SLOW_S = 60.0
 _HARDWARE_MARK = "hardware_fault"
 
 
@@ -40,6 +42,7 @@ class Beside:
     gpu_memory: Mapping[int, int] = field(default_factory=dict)
     kernel_messages: Sequence[str] = ()
     model_folder: Path | str | None = None
+    usual_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def conclude(reading: Reading, beside: Beside) -> Diagnosis:
@@ -250,9 +253,9 @@ def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
     if request is not None and request.case is not None and reading.signs.ready_at >= 0:
         told = _of_case(reading, beside, request.case)
         return Diagnosis("ready", None, told.category, told.summary, told.cause, told.fix, told.evidence)
-    hang = _of_hang(reading)
-    if hang is not None:
-        return hang
+    slow = _of_hang(reading) or _of_slowness(reading, beside)
+    if slow is not None:
+        return slow
     shards = _silent_shards(reading, beside)
     if shards is not None:
         return shards
@@ -290,6 +293,25 @@ def _of_hang(reading: Reading) -> Diagnosis | None:
         f"The ranks have not found each other: {minutes} min in the distributed init",
         "NCCL's set-up never returned: a rank is missing, or the transport between the GPUs or nodes hangs.",
         distributed.HANG,
+        (Evidence.of(reading.last[0], redact_text(reading.last[1])),),
+    )
+
+
+def _of_slowness(reading: Reading, beside: Beside) -> Diagnosis | None:
+    """A phase that takes far longer than it did before is worth a word, and is no failure."""
+    phase, elapsed_s = reading.progress.phase, reading.progress.elapsed_s
+    usual_s = beside.usual_s.get(phase, 0.0)
+    if reading.signs.stop_at or not usual_s or elapsed_s < max(_SLOW_TIMES * usual_s, usual_s + _SLOW_S):
+        return None
+    title = PHASE[phase].title if phase in PHASE else phase
+    return Diagnosis(
+        reading.progress.state,
+        phase,
+        "slow_load",
+        f"{title} takes {elapsed_s:.0f} s, and took {usual_s:.0f} s before",
+        "Nothing failed, but this phase is far slower than earlier: a cold page cache, a slower disk, a busy machine, "
+        "or a hang.",
+        "iostat -x 1 and free -g show disk and cache; py-spy dump --pid PID shows where it stands.",
         (Evidence.of(reading.last[0], redact_text(reading.last[1])),),
     )
 

@@ -12,7 +12,7 @@ from sitrepd.launches.diagnosis.incidents import Collector, Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known
 from sitrepd.launches.diagnosis.model import Diagnosis
-from sitrepd.launches.diagnosis.prefixes import split
+from sitrepd.launches.diagnosis.prefixes import Line, split
 from sitrepd.launches.diagnosis.progress import Progress
 from sitrepd.launches.diagnosis.signs import Signs, begins_anew
 from sitrepd.launches.engines.base import CommandFacts
@@ -31,11 +31,13 @@ def diagnose(
     kernel_messages: Sequence[str] = (),
     facts: CommandFacts | None = None,
     model_folder: Path | str | None = None,
+    usual_s: Mapping[str, float] | None = None,
 ) -> Diagnosis:
     """The diagnosis of a log: a path, a binary stream, or lines. Raises OSError where it cannot be read.
 
     `begin` is the byte of a file at which the launch began to write; `gpu_memory` are bytes of GPU memory by pid of
-    processes that are not the launch's; `model_folder` is the model's path where that is a folder on this machine.
+    processes that are not the launch's; `model_folder` is the model's path where that is a folder on this machine;
+    `usual_s` is how long each phase took before.
     """
     reading = Reading(facts)
     if isinstance(log, (str, Path, io.IOBase)):
@@ -43,7 +45,9 @@ def diagnose(
             reading.read(lines)
     else:
         reading.read(source.from_lines(cast("Iterable[str]", log)))
-    return conclude.conclude(reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder))
+    return conclude.conclude(
+        reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder, usual_s or {})
+    )
 
 
 class Reading:
@@ -89,11 +93,12 @@ class Reading:
         if self.collector.feed(number, line, phase, self.progress.is_ready):
             return
         if sign != "progress" and len(self.single) < _MOST_LINES and is_worth_a_look(line.text, line.level):
-            self._single(number, line.key, line.text, phase)
+            self._single(number, line, phase)
 
-    def _single(self, number: int, key: str, text: str, phase: str) -> None:
-        incident = Incident(number, key, phase=phase, was_ready=self.progress.is_ready, kind="line", last=number)
-        incident.texts.append((number, text.strip()[:2000]))
+    def _single(self, number: int, line: Line, phase: str) -> None:
+        incident = Incident(number, line.key, phase=phase, was_ready=self.progress.is_ready, kind="line", last=number)
+        incident.is_record = line.stamped and line.level not in ("ERROR", "CRITICAL", "FATAL")
+        incident.texts.append((number, line.text.strip()[:2000]))
         case = explain(incident, self.known)
         if case is not None:
             self.single.append(Found(incident, case))

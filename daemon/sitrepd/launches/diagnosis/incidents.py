@@ -50,6 +50,7 @@ class Incident:
     phase: str = ""
     was_ready: bool = False
     kind: Literal["traceback", "line"] = "traceback"
+    is_record: bool = False
     texts: list[tuple[int, str]] = field(default_factory=list)
     frames: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)

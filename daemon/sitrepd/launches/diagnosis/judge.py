@@ -13,6 +13,15 @@ from sitrepd.launches.diagnosis.rules import RULES
 from sitrepd.launches.diagnosis.signs import Signs
 
 _NEAR_DEATH_LINES = 400
+_OFTEN_HARMLESS = frozenset(
+    {
+        "missing_dependency", "jit_compile", "kernel_unsupported", "abi_mismatch", "quantization", "model_not_found",
+        "driver",
+        "remote_code", "draft_model", "context_length", "weights_missing", "bad_flag", "nccl_error", "triton_resources",
+        "cuda_graph_capture", "unknown",
+    }
+)  # fmt: skip
+"""What an engine that goes on without something says in a record of its own."""
 _OF_THE_FALL = ("host_oom_killed", "segfault")
 _TRIGGERS = re.compile(
     r"rror|ERROR|ail|atal|FATAL|xception|illed|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|nable|[Nn]o module"
@@ -145,6 +154,8 @@ def _counts(one: Found, signs: Signs) -> bool:
     death = next((at for at, _ in signs.deaths if at >= incident.number), 0)
     if death and death - incident.last <= _NEAR_DEATH_LINES:
         return True
+    if incident.is_record and one.case is not None and one.case.rule.category in _OFTEN_HARMLESS:
+        return False
     return not signs.goes_on_between(incident.last, 1 << 62)
 
 

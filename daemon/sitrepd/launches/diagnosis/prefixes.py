@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sitrepd.launches.engines._lines import plain
 
-_STAMP = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?((?: [A-Z_]+\d+)*)\] ?")
+_STAMP = re.compile(r"\[(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?((?: [A-Z_]+\d+)*)\] ?")
 _OLD_RANK = re.compile(r"\[(gpu_id=\d+|(?:TP|DP|PP|EP)\d+(?: \w+\d+)*)\] ")
 _ACTOR = re.compile(r"\(([A-Za-z]\w*[^()]{0,60}\bpid=\d+[^()]{0,60})\) ?")
 _TORCH_RANK = re.compile(r"\[(rank\d+)\]:(?: (?=\S)| (?=\s)|)")
@@ -30,9 +30,11 @@ _OUTER = (
     re.compile(r"\[\d+\] (?=\[rank\d)"),
     re.compile(r"\d{1,7}[ :\t](?=\[20\d\d-|  |[A-Za-z_.]{1,60}Error: )"),
     re.compile(r"[\w.-]{1,120} >> "),
+    re.compile(r"[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d(?:\.\d+)?\s+"),
     re.compile(r"(?:> |\.\.\.? |… ?)(?=\S)"),
 )
 _TORCH_LEVEL = re.compile(r"\[([EWIF])\d{3,4} [\d:.]+ [\w.]+:\d+\] ?")
+_WRITTEN_ESCAPE = re.compile(r"ESC\[[\d;]*m")
 _MOST = 6
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE")
 
@@ -53,6 +55,8 @@ class Line(NamedTuple):
 def split(raw: str) -> Line:
     """A raw line taken apart; the indentation of what follows the prefixes stays."""
     text = plain(raw)
+    if "ESC[" in text:
+        text = _WRITTEN_ESCAPE.sub("", text)
     if text[:1] == "{":
         text = _from_json(text)
     if not text or text[0] == " ":

@@ -35,6 +35,8 @@ class Progress:
     def __init__(self) -> None:
         self._parser = SglangEngine().parser(tz=UTC)
         self._open: dict[str, e.PhaseInfo] = {}
+        self._begun: dict[str, datetime] = {}
+        self._last_at: datetime | None = None
         self._other = ""
         self._left = ""
         self._other_ready = False
@@ -47,6 +49,7 @@ class Progress:
 
     def feed(self, raw: str) -> None:
         for event in self._parser.feed(raw, _EPOCH):
+            self._last_at = event.at if event.at != _EPOCH else self._last_at
             self._note(event)
         if self._init_at is not None and self.phase == "dist_init":
             self._stand(raw)
@@ -57,6 +60,7 @@ class Progress:
         match event:
             case e.PhaseBegan():
                 self._open[event.phase] = e.PHASE[event.phase]
+                self._begun[event.phase] = event.at
                 if event.phase == "dist_init":
                     self._init_at, self.stood_s = event.at, 0.0
                 self.is_sglang |= event.phase != "starting"
@@ -77,6 +81,14 @@ class Progress:
         if found and self._init_at is not None:
             at = datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
             self.stood_s = max(self.stood_s, (at - self._init_at).total_seconds())
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the present phase had lasted when the log last said anything; 0 where that is not known."""
+        begun = self._begun.get(self.phase)
+        if begun is None or begun == _EPOCH or self._last_at is None:
+            return 0.0
+        return max(0.0, (self._last_at - begun).total_seconds())
 
     def restart(self) -> None:
         """Another server begins in the same log."""

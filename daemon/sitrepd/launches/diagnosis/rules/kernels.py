@@ -56,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "kernel_unsupported",
         r"no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU|NoKernelImage"
+        r"|hipErrorNoBinaryForGpu|Unable to find code object for all current devices"
         r"|device kernel image is invalid"
         r"|cudaErrorInvalidDeviceFunction|invalid device function|no binary for gpu",
         "A kernel library has no code for this GPU's architecture",

@@ -19,6 +19,9 @@ _UNFIT = (
 )
 
 
+_UNKNOWN_TYPE = re.compile(r"does not recognize this architecture|has model type|architectures? .* not supported")
+
+
 def _context_fix(case: Case) -> str:
     most = case.word("most") or case.word("most2")
     flag = case.known.flag("context")
@@ -33,6 +36,11 @@ def _context_summary(case: Case) -> str:
     if asked and most:
         return f"Context length {asked} is more than the model's {most}"
     return "The context length asked for is more than the model's"
+
+
+def _is_of_loading(case: Case) -> bool:
+    """Also where the draft's configuration could not even be read, which is before its weights are."""
+    return case.stage == "load" or bool(_UNKNOWN_TYPE.search(case.text))
 
 
 def _architecture_category(case: Case) -> str:
@@ -64,7 +72,7 @@ RULES: tuple[Rule, ...] = (
         "--speculative-draft-model-path; to go on "
         "without: leave --speculative-* out.",
         on="block",
-        needs=lambda case: case.is_draft and case.stage == "load" and not re.search(r"quantiz|safetensors", case.text),
+        needs=lambda case: case.is_draft and _is_of_loading(case) and not re.search(r"quantiz|safetensors", case.text),
     ),
     rule(
         "context_length",

@@ -72,7 +72,8 @@ ORPHANS: tuple[Rule, ...] = (
 SECONDARY: tuple[Rule, ...] = (
     rule(
         "unknown",
-        r"EngineDeadError|Engine core (?:initialization|proc)|See root cause above|scheduler died|is dead"
+        r"could finish the model loading, but there are other ranks|RPC call to \w+ timed out|EngineDeadError"
+        r"|Engine core (?:initialization|proc)|See root cause above|scheduler died|is dead"
         r"|initialization failed\. See|Engine process failed|SystemExit|CancelledError|KeyboardInterrupt"
         r"|Process group watchdog thread terminated|HeartbeatMonitor|destroy_process_group|leaked semaphore|EOFError"
         r"|zmq\.error|AsyncEngineDead|RuntimeError: Worker failed|WorkerProc initialization failed",
@@ -80,6 +81,15 @@ SECONDARY: tuple[Rule, ...] = (
         "Only what fell over later is in the log; the first exception is not.",
         "Look at the beginning of the log and at the logs of other ranks and nodes; start again with the output of "
         "all ranks in one file.",
+        standing="secondary",
+    ),
+    rule(
+        "unknown",
+        r"^TimeoutError",
+        "The engine waited in vain for a worker",
+        "A worker did not answer in time: it hangs, compiles, or has died; the log does not say which.",
+        "py-spy dump --pid of each worker while it hangs; NCCL_P2P_DISABLE=1 rules the transport between the GPUs out.",
+        frames=r"shm_broadcast|multiproc_executor",
         standing="secondary",
     ),
 )
