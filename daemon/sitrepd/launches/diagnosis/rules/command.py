@@ -109,7 +109,9 @@ DEPENDENCIES: tuple[Rule, ...] = (
         r"|DistributionNotFound|[Nn]o package metadata was found for (?P<dist>\w[\w-]*)"
         r"|(?:requires?|needs?) some operators from vllm|[Pp]lease (?:make sure .{0,40}is |)(?:install"
         r"|`?pip install)\b|(?:is|are) not installed|needs? to be installed"
-        r"|requires? the [\w-]+ (?:library|package)|(?P<tool>[\w./-]+): (?:command )?not found"
+        r"|requires? the [\w-]+ (?:library|package)|failed to run command .(?P<tool>[\w./-]+)."
+        r"|exec: \"(?P<tool2>[\w./-]+)\": executable file not found|can't open file '(?P<file>[^']+)'"
+        r"|(?P<tool3>[\w./-]+): (?:command )?not found"
         r"|Could not load any common_ops library|command not found|: not found$"
         r"|version .{0,40}is required but|>=[\d.]+ is required|ImportError: ",
         lambda case: f"Something that the engine needs is missing: {_missing(case)}",
@@ -122,14 +124,15 @@ DEPENDENCIES: tuple[Rule, ...] = (
 
 
 def _missing(case: Case) -> str:
-    for name in ("module", "library", "dist", "tool", "package"):
+    for name in ("module", "library", "dist", "tool", "tool2", "tool3", "file", "package"):
         if case.word(name):
             return case.word(name)
     return case.incident.cause[1][:120]
 
 
 def _install(case: Case) -> str:
-    module, library, tool = case.word("module"), case.word("library"), case.word("tool")
+    module, library = case.word("module"), case.word("library")
+    tool = case.word("tool") or case.word("tool2") or case.word("tool3") or case.word("file")
     asked = re.search(r"pip3? install ([\w.=<>\[\]'\" -]+)", case.text)
     if asked:
         return f"pip install {asked[1].strip()}"

@@ -79,7 +79,8 @@ RULES: tuple[Rule, ...] = (
         r"|cudaErrorNoDevice|No CUDA GPUs are available|NVIDIA driver is not (?:loaded|installed)"
         r"|NVML_ERROR_DRIVER_NOT_LOADED"
         r"|NVML Shared Library Not Found|NVMLError_(?:LibraryNotFound|DriverNotLoaded)|0 active drivers"
-        r"|No CUDA runtime is found|couldn't communicate with the NVIDIA driver"
+        r"|No CUDA runtime is found|could not select device driver|nvidia-container-cli: "
+        r"|Failed to initialize NVML: (?:Unknown|Not Found|Driver Not)|couldn't communicate with the NVIDIA driver"
         r"|No accelerator \(CUDA|Failed to infer device type",
         "No usable NVIDIA driver or GPU is visible to the process",
         "The program found no NVIDIA driver or no GPU: none installed, not passed into the container, or hidden.",

@@ -48,7 +48,7 @@ def foreign_gib(case: Case) -> float:
 def _oom_category(case: Case) -> str:
     if foreign_gib(case) and case.stage in ("", "load", "kv", "capture"):
         return "gpu_occupied"
-    if _little_at_begin(case):
+    if _little_at_begin(case) or (case.stage == "" and case.incident.phase == "dist_init"):
         return "gpu_occupied"
     stages = {
         "load": "memory_kv_pool",
