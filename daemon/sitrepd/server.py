@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import json
 import os
@@ -23,6 +24,7 @@ from sitrepd import __version__
 from sitrepd.errors import StoreUnusable
 from sitrepd.settings import Settings
 
+_BACKLOG = 1024
 _UCRED = struct.Struct("3i")
 
 
@@ -83,9 +85,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(settings: Settings) -> int:
-    """Serve until a signal ends it; the exit status of the command."""
-    tcp = _listen_tcp(settings)
+def serve(settings: Settings, *, any_port: bool = False) -> int:
+    """Serve until a signal ends it; the exit status of the command. With `any_port` a taken port gives way."""
+    tcp = _listen_tcp(settings, any_port)
     from sitrepd.app import create_app
 
     settings = settings.model_copy(update={"port": tcp.getsockname()[1]})
@@ -133,19 +135,30 @@ def _printable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _listen_tcp(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # asyncio turns off Nagle's algorithm only where the protocol is named.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def _listen_tcp(settings: Settings, any_port: bool) -> socket.socket:
     try:
-        listener.bind((settings.host, settings.port))
+        return _listen(settings.host, settings.port)
     except OSError as error:
-        listener.close()
+        if any_port and error.errno == errno.EADDRINUSE:
+            return _listen(settings.host, 0)
         raise StoreUnusable(
             f"{settings.host}:{settings.port} cannot be listened on: {error.strerror}. Choose another port with --port "
             "(0 takes a free one) or SITREP_PORT."
         ) from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Listening at once: two sockets may be bound to one port, and only the second to listen would be told."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio turns off Nagle's algorithm only where the protocol is named.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
     listener.set_inheritable(False)
     return listener
 

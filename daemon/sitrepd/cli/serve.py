@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Annotated
 
 import typer
@@ -25,23 +24,9 @@ def serve(
     from sitrepd.settings import load_settings
 
     settings = load_settings(data_dir=cli.data_dir, port=port, host=host)
-    if any_port and "port" not in settings.model_fields_set and _is_taken(settings.host, settings.port):
-        settings = settings.model_copy(update={"port": 0})
     try:
-        status = run(settings)
+        status = run(settings, any_port=any_port and "port" not in settings.model_fields_set)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise StoreUnusable(f"The daemon cannot start: {where}{error.strerror or error}.") from error
     raise typer.Exit(status)
-
-
-def _is_taken(host: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-            probe.listen()
-        except OSError:
-            return True
-    return False

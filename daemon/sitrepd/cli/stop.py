@@ -33,6 +33,9 @@ def _how(launch: dict[str, object]) -> str:
     if not launch.get("ended_at"):
         return "was told to end, and has not yet."
     code, signal = launch.get("exit_code"), launch.get("exit_signal")
+    if launch.get("state") == "exited":
+        # SGLang ends itself with SIGKILL when it has drained: that it was stopped is what matters.
+        return "was stopped."
     if signal is not None:
         return f"has ended, by signal {signal}."
     return f"has ended, with exit status {code}." if code is not None else "has ended."

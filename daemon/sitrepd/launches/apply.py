@@ -32,6 +32,8 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
                 changed["ended"] = event.phase
             case e.Sized():
                 _sized(db, launch, event)
+            case e.Listening() if event.port is not None:
+                launch.port = event.port
             case e.Settings():
                 launch.settings = redact.redact_json(event.values)
                 changed["settings"] = True
@@ -85,7 +87,8 @@ def _progressed(phases: dict[str, LaunchPhase], event: e.PhaseProgress) -> None:
 def _ended(phases: dict[str, LaunchPhase], event: e.PhaseEnded) -> None:
     row = phases.get(event.phase)
     if row is not None:
-        row.ended_at = event.at
+        # Log times are whole seconds, and the first phase began with the process, which is known to the millisecond.
+        row.ended_at = max(event.at, row.started_at or event.at)
         row.elapsed_s = event.elapsed_s
         row.progress = 1.0 if row.total else row.progress
         row.done = row.total

@@ -23,7 +23,7 @@ from sitrepd.launches.follow import LogFollower, LogPosition
 from sitrepd.launches.launchers.base import Exit, Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
-from sitrepd.launches.models import Launch, LaunchCreate, LaunchPhase, LaunchRecord
+from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
 from sitrepd.launches.stop import StopLadder
 from sitrepd.launches.watch import Outcome, Watch
 from sitrepd.runtime import Runtime
@@ -122,7 +122,7 @@ class Launches(Service):
         follower = LogFollower(path, position)
         ready = row.ready_at is not None
         watch = Watch(number, launched, engine, facts, follower, row.parser_state, ready=ready)
-        watch.resume(phases)
+        watch.resume(row.state if row.state in ALIVE else "starting", phases)
         if not phases:
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -95,6 +96,8 @@ def plan(body: LaunchCreate) -> Plan:
     _check_limits(body)
     shell = _shell(body, env, cwd)
     argv = list(shell.argv) if shell else list(body.argv or ())
+    if shell is None:
+        _check_program(argv, env, cwd)
     environment = {**env, **{name: value for name, value in (shell.environment if shell else {}).items() if value}}
     engine = _engine(body, argv)
     facts = engine.describe(argv, environment)
@@ -108,6 +111,16 @@ def _shell(body: LaunchCreate, env: Mapping[str, str], cwd: Path) -> ShellComman
     command = parse_command(body.command, env, str(cwd))
     check_executable(command)
     return command
+
+
+def _check_program(argv: list[str], env: Mapping[str, str], cwd: Path) -> None:
+    if not argv or not argv[0]:
+        raise InvalidFact("argv is empty: its first word is the program.")
+    search = env.get("PATH", os.defpath)
+    found = shutil.which(cwd / argv[0]) if os.sep in argv[0] else shutil.which(argv[0], path=search)
+    if found is None:
+        where = "" if os.sep in argv[0] else f" PATH searched: {search}."
+        raise InvalidFact(f"No such program: {argv[0]}.{where}")
 
 
 def _engine(body: LaunchCreate, argv: list[str]) -> Engine:

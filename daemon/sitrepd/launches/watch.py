@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -65,10 +65,12 @@ class Watch:
         self.ended_phases: list[str] = []
         self.progress: dict[str, e.PhaseProgress] = {}
         self.readiness = Readiness(engine, facts)
+        self._reached: str = "starting"
         self._looked_at = 0.0
 
-    def resume(self, phases: Sequence[Any]) -> None:
-        """Take up again the phases that the store knows of."""
+    def resume(self, state: str, phases: Sequence[Any]) -> None:
+        """Take up again the state and the phases that the store knows of."""
+        self._reached = state
         for row in phases:
             if row.ended_at is None and row.started_at is not None:
                 self.open_phases[row.name] = row.started_at
@@ -98,7 +100,9 @@ class Watch:
         if self.ready:
             return "ready"
         phase = self.phase()
-        return phase.state if phase else "starting"
+        if phase is not None:
+            self._reached = phase.state
+        return self._reached
 
     def phase(self) -> e.PhaseInfo | None:
         return e.current_phase(self.open_phases)
@@ -146,6 +150,10 @@ class Watch:
                     self.ended_phases.append(event.phase)
                 case e.Restarted():
                     self._forget()
+                case e.Listening() if event.port is not None and event.port != self.facts.port:
+                    # A port that is not on the command line (a configuration file, a wrapper) is told by the log.
+                    self.facts = replace(self.facts, port=event.port, host=event.host or self.facts.host)
+                    self.readiness.facts = self.facts
                 case e.Ready():
                     self.readiness.said_ready = not event.suspect
                 case e.PortTaken():
@@ -156,7 +164,7 @@ class Watch:
     def _forget(self) -> None:
         """The lines so far were an earlier server's."""
         self.open_phases = {"starting": self.launched.started_at}
-        self.ended_phases, self.progress = [], {}
+        self.ended_phases, self.progress, self._reached = [], {}, "starting"
         self.port_taken = self.readiness.port_taken = self.readiness.said_ready = False
 
     def _look(self, outcome: Outcome) -> None:

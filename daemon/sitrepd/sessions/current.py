@@ -59,7 +59,13 @@ def by_folder(db: Session, cwd: str | None) -> int | None:
     if not cwd:
         return None
     ties = {folder.path: folder.session_id for folder in db.exec(select(Folder)).all()}
-    return next((ties[path] for path in project_of(cwd) if path in ties), None) if ties else None
+    found = next((ties[path] for path in project_of(cwd) if path in ties), None) if ties else None
+    return found if found is not None and _is_open(db, found) else None
+
+
+def _is_open(db: Session, number: int) -> bool:
+    row = db.get(SessionRow, number)
+    return row is not None and row.ended_at is None
 
 
 def _told(db: Session, text: str | None) -> int | None:
@@ -77,7 +83,7 @@ def _told(db: Session, text: str | None) -> int | None:
 
 def _by_conversation(db: Session, text: str | None) -> int | None:
     row = db.get(Conversation, text) if text else None
-    return row.session_id if row else None
+    return row.session_id if row and _is_open(db, row.session_id) else None
 
 
 def _git_common(folder: Path) -> Path | None:
