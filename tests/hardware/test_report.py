@@ -9,7 +9,7 @@ from typing import Any
 from sqlmodel import Session
 from tests.checkpoints.telling import section_text, written
 
-from sitrepd.hardware.models import GpuSample
+from sitrepd.hardware.models import GpuSample, Host
 from sitrepd.hardware.report import ranges
 
 AT = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)
@@ -60,3 +60,11 @@ def test_a_host_without_gpus_says_that_none_were_recorded(tmp_path: Path) -> Non
 def test_ranges_of_numbers() -> None:
     assert ranges([6, 0, 1, 2, 4]) == "0-2, 4, 6"
     assert ranges([]) == ""
+
+
+def test_a_session_that_names_no_host_shows_the_machine_that_is_observed(tmp_path: Path) -> None:
+    def change(db: Session) -> None:
+        db.add(Host(id=7, name="vm", machine="m", provenance="observed", note="no NVIDIA GPU found"))
+
+    rendered = written(tmp_path, [{"type": "session", "name": "s"}], change)
+    assert section_text(rendered, "hardware") == ["- H7 vm: no NVIDIA GPU found"]
