@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, LaunchRef, Shape, Text, partial, example
+from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, LaunchRef, Shape, Text, example, partial
 from sitrepd.storage.base import FactRow, json_field, link
 
 
