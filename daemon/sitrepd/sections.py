@@ -33,6 +33,23 @@ class Section(BaseModel):
     more: str | None = Field(None, description="The call that gives what was left out.")
 
 
+class SessionName(BaseModel):
+    id: str
+    name: str
+
+
+class Document(BaseModel):
+    """A checkpoint as data: its identity and all its sections."""
+
+    version: int
+    id: str
+    session: SessionName
+    at: str
+    trigger: str
+    cause: str | None = None
+    sections: list[Section]
+
+
 @dataclass(frozen=True)
 class Report:
     """What a slice may look at to say its part: rows, the moment, and what is alive now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ class Service:
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            while not task.done():
+                task.cancel()  # before Python 3.12, asyncio.wait_for may swallow one
+                await asyncio.wait([task], timeout=1)
 
     async def _supervise(self) -> None:
         while True:

@@ -145,5 +145,15 @@ def test_profiles_trainings_and_references(tmp_path: Path) -> None:
     assert section_text(rendered, "references") == ["- R1 paper, from them: tps 100 tok/s — n"]
 
 
+def test_a_sweep_tells_what_became_of_its_trials(tmp_path: Path) -> None:
+    rendered = written(tmp_path, [
+        SESSION, {"type": "sweep", "key": "w", "name": "steps", "state": "running", "parameters": {"n": [1, 2]}},
+        {"type": "launch", "key": "l", "state": "exited"}, run("a", 5) | {"key": "b"},
+        {"type": "trial", "sweep": "w", "launch": "l", "benchmarks": ["b"], "state": "done"},
+        {"type": "trial", "sweep": "w", "state": "planned"},
+    ])  # fmt: skip
+    assert section_text(rendered, "sweeps") == ['- W1 steps (running); parameters {"n": [1, 2]}; L1 B1 done; planned']
+
+
 def test_nothing_is_said_where_there_is_nothing(tmp_path: Path) -> None:
     assert sections(written(tmp_path, [SESSION])) == {"now", "goal"}

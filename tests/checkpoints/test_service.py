@@ -140,6 +140,17 @@ def test_an_imported_checkpoint_is_history_and_never_the_latest(client: TestClie
     ).text  # fmt: skip
 
 
+def test_an_imported_checkpoint_that_is_none_is_refused_only_as_a_text(client: TestClient) -> None:
+    lines = (
+        '{"type": "session", "name": "s"}\n{"type": "checkpoint", "number": 3, "trigger": "x", "rendered": {"a": 1}}'
+    )
+    assert client.post(f"{API}/import", params={"name": "odd.jsonl"}, content=lines.encode()).status_code == 201
+    assert client.get(f"{API}/checkpoints/C1").json()["rendered"] == {"a": 1}
+    answer = client.get(f"{API}/checkpoints/C1", params={"format": "md"})
+    assert answer.status_code == 422
+    assert "odd.jsonl" in answer.json()["detail"]
+
+
 def test_numbers_keep_their_decimals(client: TestClient) -> None:
     body = {
         "metrics": {"output_throughput": {"value": 94.0, "unit": "tok/s"}, "mean_ttft_ms": 1421.70},

@@ -80,6 +80,13 @@ def test_a_broken_template_says_so_and_loses_no_fact(tmp_path: Path, broken: str
     assert "- N1 (todo): Measure." in text
 
 
+def test_items_that_no_template_knows_are_told_plainly() -> None:
+    rendered = model(section("goal", [{"ids": ["D1"], "odd": "x"}], title="Goal"))
+    text = render(rendered, "md", None, SHIPPED)
+    assert "- The template failed in line" in text
+    assert "- D1: odd=x" in text
+
+
 def test_a_broken_page_is_replaced_by_ours(tmp_path: Path) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / "page.html.j2").write_text("{{ nothing }}")

@@ -27,7 +27,7 @@ _LIST = "sitrep bench list"
 
 
 def report(report: Report) -> list[Section]:
-    """Sections `best`, `benchmarks`, `profiles`, `training` and `references`."""
+    """Sections `best`, `benchmarks`, `profiles`, `sweeps`, `training` and `references`."""
     found = r.rows(report, "benchmark", _COLUMNS)[::-1]
     wanted = report.session.best_metric or BEST_METRIC
     compared = _metrics(report, [row.id for row in found], col(BenchmarkMetric.name) == wanted)

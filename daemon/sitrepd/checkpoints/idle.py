@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,9 +69,10 @@ class Watch(Service):
         job = scheduler.add_job(self.check_idle, "interval", seconds=seconds, id="idle", replace_existing=True)
         try:
             await self.read_events()
-            async for _ in store.bell.listen():
-                await asyncio.sleep(_SETTLE_S)  # what happens together is told together
-                await self.read_events()
+            async with aclosing(store.bell.listen()) as bell:
+                async for _ in bell:
+                    await asyncio.sleep(_SETTLE_S)  # what happens together is told together
+                    await self.read_events()
         finally:
             if scheduler.get_job(job.id) is not None:
                 job.remove()
@@ -139,8 +141,9 @@ class Watch(Service):
     async def _make(self, session_id: int, trigger: Trigger) -> None:
         try:
             await checkpoints(self._runtime).make(session_id, trigger.name, trigger.cause)
-        except SitrepError as error:
-            log.warning("no checkpoint of S%d could be made (%s): %s", session_id, trigger.name, error.detail)
+        except Exception as error:
+            why = error.detail if isinstance(error, SitrepError) else repr(error)
+            log.warning("no checkpoint of S%d could be made (%s): %s", session_id, trigger.name, why)
 
 
 def _written_down_until(db: Session) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pydantic import ValidationError
 from sqlmodel import Session, col, select
 
 from sitrepd.checkpoints.changes import Since
@@ -17,8 +19,9 @@ from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.render import render
 from sitrepd.checkpoints.templates import Templates
 from sitrepd.clock import iso, utc_now
-from sitrepd.errors import UnknownId
+from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.runtime import Runtime
+from sitrepd.sections import Document
 from sitrepd.storage import events, ids
 
 log = logging.getLogger(__name__)
@@ -91,7 +94,7 @@ class Checkpoints:
         """A stored checkpoint in a format and size; the bytes that were stored where these are asked for."""
         if form == "md" and row.markdown and budget == self._runtime.settings.checkpoint_budget:
             return row.markdown
-        return render(row.rendered, form, budget, self.templates)
+        return render(_known(row), form, budget, self.templates)
 
     def _collect(self, session_id: int) -> tuple[Collected, _Previous | None]:
         with self._runtime.store.read() as db:
@@ -144,6 +147,20 @@ def model(number: int, at: str, collected: Collected, trigger: str, cause: str |
         "cause": cause,
         "sections": [section.model_dump() for section in collected.sections],
     }
+
+
+def _known(row: Checkpoint) -> Mapping[str, Any]:
+    """The stored model; one that came from elsewhere may be anything."""
+    if row.imported_from is None:
+        return row.rendered
+    try:
+        return Document.model_validate(row.rendered).model_dump()
+    except ValidationError as error:
+        place = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise InvalidFact(
+            f"C{row.id} was imported from {row.imported_from} and is no checkpoint of ours (see {place}); "
+            f"GET /api/v1/checkpoints/C{row.id} gives it as it was told."
+        ) from error
 
 
 def latest_number(db: Session, session_id: int) -> int | None:

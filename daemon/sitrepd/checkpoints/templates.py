@@ -63,9 +63,14 @@ class Templates:
         try:
             return _set(self._all, section)
         except Failure as failure:
-            if self._all is self._shipped:
-                raise
-            return _with_notice(_set(self._shipped, section), section, failure)
+            return _with_notice(self._otherwise(section), section, failure)
+
+    def _otherwise(self, section: Mapping[str, Any]) -> Part:
+        """By the shipped template; by none, where the items are not as it knows them (of another version)."""
+        try:
+            return _set(self._shipped, section)
+        except Failure:
+            return _set(self._shipped, {**section, "name": "section"})
 
     def page(self, title: str, body: str) -> str:
         """A page around the HTML of a checkpoint, by `page.html.j2`."""
@@ -161,6 +166,6 @@ def _whole(section: Mapping[str, Any], text: str) -> list[Piece]:
 
 
 def _with_notice(part: Part, section: Mapping[str, Any], failure: Failure) -> Part:
-    text = f"- {failure} The one that comes with Sitrep is used."
+    text = f"- {failure} It is told in a plainer way."
     notice = Piece(text, "template failure", budget.rank(section, -1, {}), -1)
     return dataclasses.replace(part, pieces=(notice, *part.pieces))

@@ -141,7 +141,8 @@ class _Told:
         item = {"kind": "launch"} | self._shared(row) | _end(row)
         item["command"] = r.command_line(row.command, row.argv, row.env)
         sizes = [_size(size) for size in self._sizes.get(row.id, []) if size.rank in ("", "0", "TP0")]
-        return item | r.present(cwd=row.cwd, phases=_phase_times(self._phases.get(row.id, [])), sizes=sizes)
+        phases = _phase_times(self._phases.get(row.id, []))
+        return item | r.present(cwd=row.cwd, warnings=row.warnings, phases=phases, sizes=sizes)
 
 
 def _end(row: Any) -> dict[str, Any]:
