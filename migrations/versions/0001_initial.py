@@ -387,6 +387,7 @@ def upgrade() -> None:
         sa.Column("settings", sa.JSON(), nullable=True),
         sa.Column("warnings", sa.JSON(), nullable=False),
         sa.Column("throughput", sa.JSON(), nullable=True),
+        sa.Column("timings", sa.JSON(), nullable=True),
         sa.Column("ready_url", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("ready_pattern", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("log_position", sa.JSON(), nullable=True),
@@ -504,6 +505,25 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("launch_phase", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_launch_phase_launch_id"), ["launch_id"], unique=False)
+
+    op.create_table(
+        "launch_sample",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("launch_id", sa.Integer(), nullable=False),
+        sa.Column("at", sitrepd.storage.types.UTCDateTime(), nullable=False),
+        sa.Column("running", sa.Integer(), nullable=True),
+        sa.Column("queued", sa.Integer(), nullable=True),
+        sa.Column("token_usage", sa.Float(), nullable=True),
+        sa.Column("gen_tok_s", sa.Float(), nullable=True),
+        sa.Column("input_tok_s", sa.Float(), nullable=True),
+        sa.Column("accept_len", sa.Float(), nullable=True),
+        sa.Column("accept_rate", sa.Float(), nullable=True),
+        sa.ForeignKeyConstraint(["launch_id"], ["launch.id"], name=op.f("fk_launch_sample_launch_id_launch")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_launch_sample")),
+    )
+    with op.batch_alter_table("launch_sample", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_launch_sample_at"), ["at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_launch_sample_launch_id"), ["launch_id"], unique=False)
 
     op.create_table(
         "launch_size",
@@ -715,6 +735,11 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_launch_size_launch_id"))
 
     op.drop_table("launch_size")
+    with op.batch_alter_table("launch_sample", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_launch_sample_launch_id"))
+        batch_op.drop_index(batch_op.f("ix_launch_sample_at"))
+
+    op.drop_table("launch_sample")
     with op.batch_alter_table("launch_phase", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_launch_phase_launch_id"))
 

@@ -9,7 +9,8 @@ from pydantic import AwareDatetime, Field
 from sqlmodel import Field as Column
 
 from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, ModelOrPath, Name, Number, Shape, Text, Whole, example
-from sitrepd.storage.base import FactRow, Row, big_field, json_field, link, time_field
+from sitrepd.storage.base import BigKey, FactRow, Row, big_field, json_field, link, time_field
+from sitrepd.storage.types import UTCDateTime
 
 State = Literal["starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost"]
 ALIVE = ("starting", "loading", "capturing", "warming", "ready")
@@ -44,6 +45,7 @@ class Launch(FactRow, table=True):
     settings: dict[str, Any] | None = json_field(nullable=True)
     warnings: list[str] = json_field()
     throughput: dict[str, Any] | None = json_field(nullable=True)
+    timings: dict[str, float] | None = json_field(nullable=True)
     ready_url: str | None = None
     ready_pattern: str | None = None
     log_position: dict[str, Any] | None = json_field(nullable=True)
@@ -81,6 +83,23 @@ class LaunchSize(Row, table=True):
     rank: str = ""
     value: int = Column(sa_type=big_field().sa_type)
     unit: str
+
+
+class LaunchSample(Row, table=True):
+    """What the server was doing in one second, from its batch lines; what they did not say is None."""
+
+    __tablename__ = "launch_sample"
+
+    id: int | None = Column(default=None, primary_key=True, sa_type=BigKey)
+    launch_id: int = Column(default=0, foreign_key="launch.id", index=True)
+    at: datetime = Column(sa_type=UTCDateTime, index=True)
+    running: int | None = None
+    queued: int | None = None
+    token_usage: float | None = None
+    gen_tok_s: float | None = None
+    input_tok_s: float | None = None
+    accept_len: float | None = None
+    accept_rate: float | None = None
 
 
 class Phase(Shape):
@@ -142,6 +161,7 @@ class LaunchPublic(LaunchFields, FactOut):
     settings: dict[str, Any] | None = Field(None, description="Settings in effect, as the engine printed them.")
     warnings: list[str] = Field(default_factory=list, description="What the engine changed of what was asked.")
     throughput: dict[str, Any] | None = Field(None, description="The latest figures that the log shows.")
+    timings: dict[str, float] | None = Field(None, description="Seconds by step of the start, as the engine printed.")
     sizes: list[dict[str, Any]] = Field(default_factory=list)
     ready_url: str | None = None
     ready_pattern: str | None = None
