@@ -374,6 +374,7 @@ def upgrade() -> None:
         sa.Column("model_id", sa.Integer(), nullable=True),
         sa.Column("draft_model", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("draft_model_id", sa.Integer(), nullable=True),
+        sa.Column("from_launch_id", sa.Integer(), nullable=True),
         sa.Column("state", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("started_at", sitrepd.storage.types.UTCDateTime(), nullable=True),
         sa.Column("ready_at", sitrepd.storage.types.UTCDateTime(), nullable=True),
@@ -400,6 +401,13 @@ def upgrade() -> None:
             deferrable=True,
         ),
         sa.ForeignKeyConstraint(
+            ["from_launch_id"],
+            ["launch.id"],
+            name=op.f("fk_launch_from_launch_id_launch"),
+            initially="DEFERRED",
+            deferrable=True,
+        ),
+        sa.ForeignKeyConstraint(
             ["host_id"], ["host.id"], name=op.f("fk_launch_host_id_host"), initially="DEFERRED", deferrable=True
         ),
         sa.ForeignKeyConstraint(
@@ -410,6 +418,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("launch", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_launch_draft_model_id"), ["draft_model_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_launch_from_launch_id"), ["from_launch_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_host_id"), ["host_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_model_id"), ["model_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_launch_session_id"), ["session_id"], unique=False)
@@ -556,6 +565,7 @@ def upgrade() -> None:
         sa.Column("python", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("os", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.Column("git", sa.JSON(), nullable=False),
+        sa.Column("diffs", sa.JSON(), nullable=False),
         sa.Column("note", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
         sa.ForeignKeyConstraint(
             ["host_id"], ["host.id"], name=op.f("fk_stack_host_id_host"), initially="DEFERRED", deferrable=True
@@ -764,6 +774,7 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_launch_session_id"))
         batch_op.drop_index(batch_op.f("ix_launch_model_id"))
         batch_op.drop_index(batch_op.f("ix_launch_host_id"))
+        batch_op.drop_index(batch_op.f("ix_launch_from_launch_id"))
         batch_op.drop_index(batch_op.f("ix_launch_draft_model_id"))
 
     op.drop_table("launch")

@@ -8,7 +8,20 @@ from typing import Any, Literal
 from pydantic import AwareDatetime, Field
 from sqlmodel import Field as Column
 
-from sitrepd.shapes import FactIn, FactOut, Flag, HostRef, ModelOrPath, Name, Number, Shape, Text, Whole, example
+from sitrepd.shapes import (
+    FactIn,
+    FactOut,
+    Flag,
+    HostRef,
+    LaunchRef,
+    ModelOrPath,
+    Name,
+    Number,
+    Shape,
+    Text,
+    Whole,
+    example,
+)
 from sitrepd.storage.base import BigKey, FactRow, Row, big_field, json_field, link, time_field
 from sitrepd.storage.types import UTCDateTime
 
@@ -32,6 +45,7 @@ class Launch(FactRow, table=True):
     model_id: int | None = link("model")
     draft_model: str | None = None
     draft_model_id: int | None = link("model")
+    from_launch_id: int | None = link("launch")
     state: str | None = None
     started_at: datetime | None = time_field()
     ready_at: datetime | None = time_field()
@@ -125,6 +139,7 @@ class LaunchFields(Shape):
     port: Whole | None = Field(None, ge=1, le=65535)
     model: ModelOrPath | None = Field(None, description="Id of a model card, or a path.")
     draft_model: ModelOrPath | None = None
+    from_launch: LaunchRef | None = Field(None, description="The launch that this one repeats, perhaps changed.")
     state: State | None = None
     phases: list[Phase] = Field(default_factory=list)
     ready_at: AwareDatetime | None = None
@@ -149,6 +164,9 @@ class LaunchCreate(LaunchFields, FactIn):
     limits: dict[str, list[Whole]] | None = Field(None, description="The caller's limits: name to [soft, hard].")
     force: Flag = Field(False, description="Start it although its port is taken.")
     inherit_env: Flag = Field(True, description="Start from the daemon's environment and add `env` to it.")
+    told_env: list[Text] | None = Field(
+        None, description="Names in `env` that were set for this launch; the others are its caller's surroundings."
+    )
 
 
 class LaunchPublic(LaunchFields, FactOut):

@@ -19,6 +19,7 @@ class Stack(FactRow, table=True):
     python: str | None = None
     os: str | None = None
     git: list[dict[str, Any]] = json_field()
+    diffs: list[dict[str, Any]] = json_field()
     note: str | None = None
 
 
@@ -26,6 +27,18 @@ class GitState(Shape):
     path: Text
     commit: Text | None = None
     dirty: Flag | None = None
+
+
+class TreeDiff(Shape):
+    """What a working tree has that its commit has not."""
+
+    path: Text
+    commit: Text | None = None
+    summary: Text | None = Field(None, description="As `git diff --stat`.")
+    sha256: Text | None = Field(None, description="Of the whole difference, before secrets were taken out of it.")
+    text: Text | None = Field(None, description="Against the commit; secrets left out.")
+    truncated: Flag = Field(False, description="Whether `text` is only its beginning.")
+    untracked: list[Text] = Field(default_factory=list, description="Files that git does not know yet, the first few.")
 
 
 class StackFields(Shape):
@@ -37,6 +50,7 @@ class StackFields(Shape):
     python: Text | None = None
     os: Text | None = None
     git: list[GitState] = Field(default_factory=list, description="Working trees that take part.")
+    diffs: list[TreeDiff] = Field(default_factory=list, description="What those trees have beyond their commits.")
 
 
 class StackCreate(StackFields, FactIn):
