@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 
 from sitrepd import __version__, problems
 from sitrepd.doors import Doors
+from sitrepd.late import LateRoutes, make_all
 from sitrepd.links import Links
 from sitrepd.openapi import described
-from sitrepd.routing import fact_routes
 from sitrepd.runtime import Runtime
 from sitrepd.settings import Settings
 from sitrepd.slices import load_registry
@@ -45,9 +45,9 @@ def create_app(settings: Settings) -> FastAPI:
 
     app.include_router(system, prefix="/api/v1")
     for part in runtime.registry.slices:
-        routers = part.routers() if part.routers else [fact_routes(noun) for noun in part.nouns]
-        for router in routers:
-            app.include_router(router, prefix="/api/v1")
+        words = frozenset(noun.plural for noun in part.nouns)
+        app.router.routes.append(LateRoutes(app, part.make_routers, words))
+    app.router.routes.append(LateRoutes(app, partial(_the_rest, app), None))
     from sitrepd.dashboard.assets import FOLDER, Assets
     from sitrepd.dashboard.routes import router as dashboard
 
@@ -55,6 +55,11 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = partial(described, app)  # type: ignore[method-assign]
     app.mount("/static", Assets(directory=FOLDER))
     return app
+
+
+def _the_rest(app: FastAPI) -> tuple[()]:
+    make_all(app)
+    return ()
 
 
 async def _health() -> dict[str, str]:

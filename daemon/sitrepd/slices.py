@@ -36,8 +36,17 @@ class Slice:
     routers: Callable[[], Sequence[APIRouter]] | None = None
     services: Callable[[Runtime], Sequence[Service]] = _nothing
     report: Callable[[Report], Sequence[Section]] = _nothing
+
     busy: Callable[[Runtime], Sequence[BaseRoute]] = _nothing
     """Routes that are asked for so often that they are matched before all others."""
+
+    def make_routers(self) -> Sequence[APIRouter]:
+        """Its own routers, or those that every noun has."""
+        if self.routers is not None:
+            return self.routers()
+        from sitrepd.routing import fact_routes
+
+        return [fact_routes(noun) for noun in self.nouns]
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Registry:
 
     @cached_property
     def by_line(self) -> dict[str, Noun]:
-        return {noun.line_type: noun for noun in self.nouns}
+        return {noun.line_type: noun for noun in self.nouns if noun.portable}
 
     def exists(self, db: Session, noun: Noun, number: int) -> bool:
         return db.get(noun.table, number) is not None
