@@ -17,8 +17,7 @@ from sitrepd.benchmarks.report_more import more_sections
 from sitrepd.sections import Report, Section
 
 _COLUMNS = (
-    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact", "at",
-    "provenance",
+    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact",
 )  # fmt: skip
 _BEST = 3
 _ROWS = 200
@@ -48,17 +47,12 @@ def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[i
 
 
 def _run(row: Any, metrics: Iterable[Any]) -> Run:
+    number, name, launch, _, baseline, comparable, config, workload, note, _ = row
+    told = {one: Metric(one, Decimal(text), unit, better) for _, one, text, unit, better in metrics}
     return Run(
-        id=f"B{row.id}",
-        metrics={m.name: Metric(m.name, Decimal(m.text), m.unit, m.better) for m in metrics},
-        name=row.name,
-        baseline=row.baseline,
-        comparable=row.comparable,
-        config=row.config or {},
-        workload=row.workload or {},
-        launch=r.public("L", row.launch_id),
-        note=row.note,
-    )
+        f"B{number}", told, name, baseline, comparable,
+        config=config or {}, workload=workload or {}, launch=r.public("L", launch), note=note,
+    )  # fmt: skip
 
 
 def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any]]:

@@ -57,23 +57,23 @@ class Changes:
 
 def changes_since(db: Session, session_id: int, event: int) -> Changes:
     """What happened to the session's facts after that event, oldest first."""
-    query: Any = (
-        select(Event.kind, Event.subject, Event.data)
-        .where(_of(session_id), col(Event.id) > event)
-        .order_by(col(Event.id))
-        .limit(_MOST + 1)
-    )
-    found = db.exec(query).all()
+    found = _newer(db, col(Event.session_id) == session_id, event)
+    # The session itself belongs to none. Each query follows an index; one for both would read all events.
+    found = sorted((*found, *_newer(db, _itself(session_id), event)))
     changes = Changes(cut=len(found) > _MOST)
-    for kind, subject, data in found[:_MOST]:
+    for _, kind, subject, data in found[:_MOST]:
         if not kind.startswith(_ASIDE):
             _note(changes, kind, subject, data or {})
     return changes
 
 
-def _of(session_id: int) -> Any:
-    """Events of the session's facts, and of the session itself, which belongs to none."""
-    return (col(Event.session_id) == session_id) | (col(Event.subject) == f"S{session_id}")
+def _newer(db: Session, condition: Any, event: int) -> Sequence[Any]:
+    query: Any = select(Event.id, Event.kind, Event.subject, Event.data).where(condition, col(Event.id) > event)
+    return list(db.exec(query.order_by(col(Event.id)).limit(_MOST + 1)).all())
+
+
+def _itself(session_id: int) -> Any:
+    return (col(Event.subject) == f"S{session_id}") & col(Event.session_id).is_(None)
 
 
 def _note(changes: Changes, kind: str, subject: str, data: dict[str, Any]) -> None:
@@ -126,7 +126,9 @@ def _idle(db: Session, session_id: int) -> Iterable[Section]:
 def last_told(db: Session, session_id: int) -> datetime | None:
     """When the last fact of the session was told; what the daemon observes by itself does not count."""
     kind = col(Event.kind)
-    aside = [kind.startswith(prefix) for prefix in _ASIDE]
-    query = select(Event.at).where(_of(session_id), kind != "launch.changed", *(~one for one in aside))
-    found: Sequence[datetime] = db.exec(query.order_by(col(Event.id).desc()).limit(1)).all()
-    return found[0] if found else None
+    told = [kind != "launch.changed", *(~kind.startswith(prefix) for prefix in _ASIDE)]
+    moments: list[datetime] = []
+    for condition in (col(Event.session_id) == session_id, _itself(session_id)):
+        latest = select(Event.at).where(condition, *told).order_by(col(Event.id).desc()).limit(1)
+        moments += db.exec(latest).all()
+    return max(moments, default=None)

@@ -52,7 +52,7 @@ def collect(
     found += changes.sections(db, session_id, since)
     merged = _merged(found)
     for section in merged:
-        if not is_clean([section.items, section.data]):
+        if not is_clean(json.dumps([section.items, section.data])):
             section.items, section.data = clean(section.items), clean(section.data)
     _tell_once(merged)
     return Collected(
@@ -116,4 +116,4 @@ def digest(sections: Sequence[Section]) -> str:
         for section in sections
         if section.name not in _OWN
     ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

@@ -245,9 +245,7 @@ def _listed(db: Session, number: int | None, limit: int, cursor: str | None) -> 
     columns = (*(getattr(Checkpoint, name) for name in names), func.length(Checkpoint.markdown).label("characters"))
     query: Any = select(*columns).where(*mine).order_by(col(Checkpoint.id).desc()).limit(limit + 1)
     if cursor is not None:
-        if not cursor.isdigit():
-            raise InvalidFact(f"cursor={cursor!r} is not one of ours: pass the next_cursor of the page before.")
-        query = query.where(col(Checkpoint.id) < int(cursor))
+        query = query.where(col(Checkpoint.id) < facts.before(cursor))
     rows = db.exec(query).all()
     told = [
         CheckpointSummary(
