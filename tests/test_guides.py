@@ -22,7 +22,7 @@ def test_links_lead_to_files(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("noun", load_registry().nouns, ids=lambda noun: noun.line_type)
+@pytest.mark.parametrize("noun", load_registry().by_line.values(), ids=lambda noun: noun.line_type)
 def test_session_file_names_every_line_and_field(noun: Noun) -> None:
     text = (ROOT / "docs" / "session-file.md").read_text()
     row = re.search(rf"^\| `{noun.line_type}` \| (.*) \|$", text, re.MULTILINE)

@@ -65,6 +65,8 @@ class Noun:
     writable: bool = True
     children: tuple[Child, ...] = ()
     settled: Callable[[Session, Any, Scope], None] | None = None
+    portable: bool = True
+    """Whether it has lines in a session file; what holds of this machine alone has none."""
 
     @property
     def line_type(self) -> str:

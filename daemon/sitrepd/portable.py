@@ -175,7 +175,7 @@ def export(db: Session, registry: Registry, session_number: int) -> str:
     """The session and all that it refers to, one JSON object a line; keys are the public ids."""
     rows: dict[str, dict[int, Any]] = {}
     for noun in registry.nouns:
-        found = facts.all_rows(db, noun, session_number) if noun.in_session else []
+        found = facts.all_rows(db, noun, session_number) if noun.in_session and noun.portable else []
         rows[noun.word] = {row.id: row for row in found}
     session_noun = registry.by_word["session"]
     rows["session"] = {session_number: db.get(session_noun.table, session_number)}

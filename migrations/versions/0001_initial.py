@@ -498,6 +498,39 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f("ix_benchmark_session_id"), ["session_id"], unique=False)
 
     op.create_table(
+        "claim",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("session_id", sa.Integer(), nullable=True),
+        sa.Column("at", sitrepd.storage.types.UTCDateTime(), nullable=False),
+        sa.Column("provenance", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column("observed_at", sitrepd.storage.types.UTCDateTime(), nullable=False),
+        sa.Column("imported_from", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("resource", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column("numbers", sa.JSON(), nullable=False),
+        sa.Column("host_id", sa.Integer(), nullable=True),
+        sa.Column("launch_id", sa.Integer(), nullable=True),
+        sa.Column("owner", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("why", sqlmodel.sql.sqltypes.AutoString(), nullable=True),
+        sa.Column("until", sitrepd.storage.types.UTCDateTime(), nullable=True),
+        sa.Column("ended_at", sitrepd.storage.types.UTCDateTime(), nullable=True),
+        sa.Column("pid", sa.Integer(), nullable=True),
+        sa.Column("process", sa.JSON(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["host_id"], ["host.id"], name=op.f("fk_claim_host_id_host"), initially="DEFERRED", deferrable=True
+        ),
+        sa.ForeignKeyConstraint(
+            ["launch_id"], ["launch.id"], name=op.f("fk_claim_launch_id_launch"), initially="DEFERRED", deferrable=True
+        ),
+        sa.ForeignKeyConstraint(["session_id"], ["session.id"], name=op.f("fk_claim_session_id_session")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_claim")),
+    )
+    with op.batch_alter_table("claim", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_claim_ended_at"), ["ended_at"], unique=False)
+        batch_op.create_index(batch_op.f("ix_claim_host_id"), ["host_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_claim_launch_id"), ["launch_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_claim_session_id"), ["session_id"], unique=False)
+
+    op.create_table(
         "launch_phase",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("launch_id", sa.Integer(), nullable=False),
@@ -754,6 +787,13 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f("ix_launch_phase_launch_id"))
 
     op.drop_table("launch_phase")
+    with op.batch_alter_table("claim", schema=None) as batch_op:
+        batch_op.drop_index(batch_op.f("ix_claim_session_id"))
+        batch_op.drop_index(batch_op.f("ix_claim_launch_id"))
+        batch_op.drop_index(batch_op.f("ix_claim_host_id"))
+        batch_op.drop_index(batch_op.f("ix_claim_ended_at"))
+
+    op.drop_table("claim")
     with op.batch_alter_table("benchmark", schema=None) as batch_op:
         batch_op.drop_index(batch_op.f("ix_benchmark_session_id"))
         batch_op.drop_index(batch_op.f("ix_benchmark_launch_id"))

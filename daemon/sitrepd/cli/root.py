@@ -28,6 +28,7 @@ VERBS = {
     "logs": "logs",
     "diagnose": "diagnose",
     "stop": "stop",
+    "ps": "servers",
     "bench": "benchmarks",
     "compare": "compare",
     "finding": "findings",
@@ -45,6 +46,7 @@ VERBS = {
     "stack": "stacks",
     "host": "hosts",
     "gpu": "gpus",
+    "claim": "claims",
     "delivery": "deliveries",
     "show": "show",
     "events": "events",
@@ -57,10 +59,11 @@ VERBS = {
 }
 ALIASES = {
     "next": "next-step", "next-steps": "next-step", "benchmark": "bench", "benchmarks": "bench",
-    "launches": "launch", "sessions": "session", "findings": "finding", "directives": "directive",
+    "servers": "ps", "launches": "launch", "sessions": "session", "findings": "finding", "directives": "directive",
     "messages": "message", "artifacts": "artifact", "checkpoints": "checkpoint", "profiles": "profile",
     "trainings": "training", "references": "reference", "sweeps": "sweep", "trials": "trial", "models": "model",
     "stacks": "stack", "hosts": "host", "gpus": "gpu", "deliveries": "delivery", "log": "logs", "event": "events",
+    "claims": "claim",
 }  # fmt: skip
 
 
