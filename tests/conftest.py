@@ -26,9 +26,10 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Child processes inherit this too: no SITREP_*, and user folders of the test's own."""
+    """Child processes inherit this too: no SITREP_*, user folders of the test's own, and no eye for others' servers."""
     for name in [name for name in os.environ if name.startswith("SITREP_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("SITREP_ADOPT", "false")
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

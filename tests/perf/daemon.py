@@ -54,7 +54,7 @@ def time_to_answer(command: list[str], port: int, env: dict[str, str]) -> tuple[
 def serving(folder: Path) -> Iterator[tuple[float, subprocess.Popen[bytes], int]]:
     """`sitrep serve` on a store in `folder`: seconds to its first answer, its process, its port."""
     port = free_port()
-    env = {**os.environ, "SITREP_DATA_DIR": str(folder), "SITREP_PORT": str(port)}
+    env = {**os.environ, "SITREP_DATA_DIR": str(folder), "SITREP_PORT": str(port), "SITREP_ADOPT": "false"}
     command = [shutil.which("sitrep") or str(Path(sys.executable).with_name("sitrep")), "serve"]
     seconds, process = time_to_answer(command, port, env)
     try:

@@ -89,6 +89,7 @@ def environment(folder: Path, inherited: Mapping[str, str]) -> dict[str, str]:
         "IDLE_CHECK_S": "0.5",
         "LINK_TTL_S": "86400",
         "ALLOW_NETWORK_FILESYSTEM": "true",
+        "ADOPT": "false",
     }
     others = {name: value for name, value in inherited.items() if not name.startswith("SITREP_")}
     return others | {f"SITREP_{name}": value for name, value in own.items()}
