@@ -2,110 +2,119 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
+from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from sitrepd.clock import utc_now
-from sitrepd.launches import eta
+from sitrepd.launches.course import spans
+from sitrepd.launches.eta import Earlier, Estimate, Known, estimate
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import Launch, LaunchPhase
 from sitrepd.launches.watch import Outcome, Watch
 from sitrepd.storage.store import Store
 
 _HISTORY = 5
-
-
-@dataclass
-class _Memory:
-    history: list[dict[str, float]] | None = None
-    rates: dict[str, eta.Rate] = field(default_factory=dict)
+_COMPILES = "{}: compiling kernels"
 
 
 class Estimates:
-    """Keeps, per launch, the history that foretells it and how fast its bars move."""
+    """Keeps, per launch, the history that foretells it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._of: dict[int, _Memory] = {}
+        self._known: dict[int, Known] = {}
 
     def begin(self, number: int) -> None:
-        self._of[number] = _Memory()
+        self._known.pop(number, None)
 
     def end(self, number: int) -> None:
-        self._of.pop(number, None)
+        self._known.pop(number, None)
 
     def live(self, watch: Watch, outcome: Outcome) -> LiveLaunch:
         now = utc_now()
-        phase = watch.phase()
+        phase = watch.phase() if outcome.state != "ready" else None
         started = watch.open_phases.get(phase.name) if phase else None
         bar = watch.progress.get(phase.name) if phase else None
-        elapsed = (now - started).total_seconds() if started else 0.0
-        share = bar.done / bar.total if bar and bar.total else None
-        estimate = (
-            None
-            if outcome.state in ("ready", "failed")
-            else self._estimate(watch, phase.name if phase else None, elapsed)
-        )
+        left = None if outcome.state in ("ready", "failed") else self._estimate(watch, now)
         return LiveLaunch(
             state=outcome.state,
-            phase=phase.name if phase and outcome.state != "ready" else None,
-            title=phase.title if phase and outcome.state != "ready" else None,
-            progress=share,
+            phase=phase.name if phase else None,
+            title=_title(watch, phase.title, now) if phase else None,
+            progress=bar.done / bar.total if bar and bar.total else None,
             done=bar.done if bar else None,
             total=bar.total if bar else None,
             unit=bar.unit if bar else None,
             elapsed_s=(now - watch.launched.started_at).total_seconds(),
-            phase_elapsed_s=elapsed if started else None,
-            remaining_s=estimate.remaining_s if estimate else None,
-            remaining_low_s=estimate.low_s if estimate else None,
-            remaining_high_s=estimate.high_s if estimate else None,
-            remaining_of=estimate.of if estimate else None,
+            phase_elapsed_s=(now - started).total_seconds() if started else None,
+            remaining_s=left.remaining_s if left else None,
+            remaining_low_s=left.low_s if left else None,
+            remaining_high_s=left.high_s if left else None,
+            remaining_of=left.of if left else None,
             pid=watch.launched.identity.pid,
             log_problem=outcome.log_problem,
         )
 
-    def _estimate(self, watch: Watch, phase: str | None, elapsed_s: float) -> eta.Estimate | None:
-        memory = self._of.setdefault(watch.number, _Memory())
-        if memory.history is None:
+    def known(self, watch: Watch) -> Known:
+        """What was known when the launch began."""
+        found = self._known.get(watch.number)
+        if found is None:
             with self._store.read() as db:
-                memory.history = history(db, watch.number)
-        bar = watch.progress.get(phase or "")
-        share = bar.done / bar.total if bar and bar.total else None
-        estimate = eta.from_history(memory.history, watch.ended_phases, phase, elapsed_s, share)
-        if estimate is not None or bar is None:
-            return estimate
-        rate = memory.rates.setdefault(bar.phase, eta.Rate(deque()))
-        now = time.monotonic()
-        rate.add(now, bar.done)
-        left = rate.left_s(now, bar.total)
-        return eta.from_rate(left) if left is not None else None
+                found = self._known[watch.number] = known(db, watch.number, watch.cold, watch.weight_bytes)
+        return found
+
+    def _estimate(self, watch: Watch, now: datetime) -> Estimate | None:
+        return estimate(watch.course, self.known(watch), now)
 
 
-def history(db: Session, number: int) -> list[dict[str, float]]:
-    """Durations of the phases (seconds) of the last starts of the same engine, models and host that became ready."""
+def _title(watch: Watch, title: str, now: datetime) -> str:
+    return _COMPILES.format(title) if watch.course.is_compiling(now) else title
+
+
+def known(db: Session, number: int, cold: bool | None, weight_bytes: int | None) -> Known:
+    """From the last starts of the same engine, model and host that became ready, with the same draft and with others.
+
+    The first start of its kind compiled what the later ones find in the caches.
+    """
     launch = db.get(Launch, number)
     if launch is None:
-        return []
-    same = [
+        return Known()
+    alike = _ready_before(launch)
+    draft = [
+        col(Launch.draft_model).is_not_distinct_from(launch.draft_model),
+        col(Launch.draft_model_id).is_not_distinct_from(launch.draft_model_id),
+    ]
+    newest = col(Launch.id).desc()
+    same = db.exec(select(Launch).where(*alike, *draft).order_by(newest).limit(_HISTORY)).all()
+    others = db.exec(select(Launch).where(*alike).order_by(newest).limit(2 * _HISTORY)).all()
+    first = db.exec(select(func.min(Launch.id)).where(*alike, *draft)).one()
+    ids = {row.id for row in same}
+    return Known(
+        engine=launch.engine or "generic",
+        draft=launch.draft_model is not None or launch.draft_model_id is not None,
+        same=[_earlier(db, row, row.id == first) for row in same],
+        alike=[_earlier(db, row, True) for row in others if row.id not in ids][:_HISTORY],
+        cold=cold or (False if same else None),
+        weight_bytes=weight_bytes,
+    )
+
+
+def _ready_before(launch: Launch) -> Sequence[Any]:
+    return [
         col(Launch.engine) == launch.engine,
         col(Launch.model).is_not_distinct_from(launch.model),
         col(Launch.model_id).is_not_distinct_from(launch.model_id),
-        col(Launch.draft_model).is_not_distinct_from(launch.draft_model),
-        col(Launch.draft_model_id).is_not_distinct_from(launch.draft_model_id),
         col(Launch.host_id).is_not_distinct_from(launch.host_id),
         col(Launch.watched).is_(True),
         col(Launch.ready_at).is_not(None),
-        col(Launch.id) != number,
+        col(Launch.id) != launch.id,
     ]
-    query = select(Launch.id).where(*same).order_by(col(Launch.id).desc()).limit(_HISTORY)
-    return [_durations(db, earlier) for earlier in db.exec(query).all() if earlier is not None]
 
 
-def _durations(db: Session, number: int) -> dict[str, float]:
-    rows = db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == number)).all()
-    return {
-        row.name: (row.ended_at - row.started_at).total_seconds() for row in rows if row.started_at and row.ended_at
-    }
+def _earlier(db: Session, launch: Launch, first: bool) -> Earlier:
+    rows = db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == launch.id)).all()
+    cold = first or (launch.process or {}).get("kernels") == "cold"
+    return Earlier(spans(rows, launch.ready_at), cold)

@@ -26,10 +26,12 @@ def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped:
     apply_events(db, launch, outcome.events)
     if outcome.position is not None:
         launch.log_position, launch.parser_state = outcome.position, outcome.parser_state
+    if watch.cold and "kernels" not in (launch.process or {}):
+        launch.process = {**(launch.process or {}), "kernels": "cold"}
     before = launch.state
     launch.state = outcome.state
     if outcome.became_ready:
-        launch.ready_at = utc_now()
+        launch.ready_at = watch.readiness.since or utc_now()
         _end_phases(db, launch, launch.ready_at)
     if outcome.port_taken and before != "failed":
         launch.failure = _taken(watch)
@@ -46,6 +48,8 @@ def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:
     launch.exit_code, launch.exit_signal = ended.exit_code, ended.signal
     stopped = stopped or "stop_asked_at" in (launch.process or {})
     launch.state = end_state(ended, stopped=stopped, was_ready=launch.ready_at is not None)
+    if launch.state == "lost":
+        launch.state = _by_its_log(launch)
     if launch.state in ("failed", "lost") and launch.failure is None:
         launch.failure = how_it_ended(ended)
     if ended.leftovers:
@@ -61,6 +65,13 @@ def end_state(ended: Exit, *, stopped: bool, was_ready: bool) -> str:
     if not ended.known:
         return "lost"
     return "exited" if was_ready and ended.signal in (2, 15) else "failed"
+
+
+def _by_its_log(launch: Launch) -> str:
+    """Of a server that somebody else started only its log can tell: that it was asked to end, or what went wrong."""
+    if (launch.process or {}).get("said_stopping"):
+        return "exited"
+    return "failed" if launch.failure else "lost"
 
 
 def how_it_ended(ended: Exit) -> str:

@@ -10,16 +10,21 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sitrepd.clock import utc_now
+from sitrepd.launches import beforehand
+from sitrepd.launches.course import Course
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.follow import LogFollower
 from sitrepd.launches.launchers.base import Exit, Launched
 from sitrepd.launches.launchers.local import LocalLauncher
+from sitrepd.launches.processes import read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
 
 _LOOK_EVERY_S = 0.5
 _READY_LOOK_EVERY_S = 2.0
 _STEP_BYTES = 8 << 20
 _MOST_EVENTS = 5000
+_YOUNG_S = 15.0
+_STATES = ("starting", "loading", "capturing", "warming", "ready")
 
 
 @dataclass
@@ -64,13 +69,18 @@ class Watch:
         self.open_phases: dict[str, datetime] = {}
         self.ended_phases: list[str] = []
         self.progress: dict[str, e.PhaseProgress] = {}
+        self.course = Course(began={"starting": launched.started_at})
+        self.cold: bool | None = None
+        self.weight_bytes: int | None = None
         self.readiness = Readiness(engine, facts)
+        self._asked_beforehand = False
         self._reached: str = "starting"
         self._looked_at = 0.0
 
     def resume(self, state: str, phases: Sequence[Any]) -> None:
         """Take up again the state and the phases that the store knows of."""
         self._reached = state
+        self.course.restore(phases)
         for row in phases:
             if row.ended_at is None and row.started_at is not None:
                 self.open_phases[row.name] = row.started_at
@@ -80,6 +90,8 @@ class Watch:
     def step(self) -> Outcome:
         """Look once, and return what is new; quick, but it reads files and may ask the server."""
         outcome = Outcome()
+        if not self._asked_beforehand:
+            self._ask_beforehand()
         self._read(outcome)
         now = time.monotonic()
         if outcome.caught_up and (self._is_urgent() or now - self._looked_at >= self._pause_s()):
@@ -101,11 +113,19 @@ class Watch:
             return "ready"
         phase = self.phase()
         if phase is not None:
-            self._reached = phase.state
+            self._reached = max(self._reached, phase.state, key=_STATES.index)
         return self._reached
 
     def phase(self) -> e.PhaseInfo | None:
         return e.current_phase(self.open_phases)
+
+    def _ask_beforehand(self) -> None:
+        """Of a young process only: an older one may have filled the caches itself."""
+        self._asked_beforehand = True
+        pid = self.launched.identity.pid
+        self.weight_bytes = beforehand.weight_bytes(self.facts.model_path, read_cwd(pid))
+        if (utc_now() - self.launched.started_at).total_seconds() < _YOUNG_S:
+            self.cold = beforehand.kernels_are_cold(read_environ(pid) or {})
 
     def _is_urgent(self) -> bool:
         return self.readiness.said_ready and not self.ready
@@ -130,6 +150,7 @@ class Watch:
         if self.follower.partial:
             for event in self.parser.peek(self.follower.partial, self._seen_at()):
                 if isinstance(event, e.PhaseProgress):
+                    self.course.feed([event])
                     self.progress[event.phase] = event
         outcome.worth_storing = bool(outcome.events)
 
@@ -139,6 +160,7 @@ class Watch:
         return min(now, modified) if modified else now
 
     def _note(self, events: Sequence[e.LogEvent]) -> None:
+        self.course.feed(events)
         for event in events:
             match event:
                 case e.PhaseBegan():
@@ -155,7 +177,7 @@ class Watch:
                     self.facts = replace(self.facts, port=event.port, host=event.host or self.facts.host)
                     self.readiness.facts = self.facts
                 case e.Ready():
-                    self.readiness.said_ready = not event.suspect
+                    self.readiness.said_ready, self.readiness.said_at = not event.suspect, event.at
                 case e.PortTaken():
                     self.port_taken = self.readiness.port_taken = True
                 case _:
@@ -164,6 +186,7 @@ class Watch:
     def _forget(self) -> None:
         """The lines so far were an earlier server's."""
         self.open_phases = {"starting": self.launched.started_at}
+        self.course.began["starting"] = self.launched.started_at
         self.ended_phases, self.progress, self._reached = [], {}, "starting"
         self.port_taken = self.readiness.port_taken = self.readiness.said_ready = False
 

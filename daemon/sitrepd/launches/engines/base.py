@@ -29,6 +29,7 @@ PHASES: tuple[PhaseInfo, ...] = (
     PhaseInfo("kv_cache", "Allocating KV cache", "loading"),
     PhaseInfo("draft_kv_cache", "Allocating draft KV cache", "loading"),
     PhaseInfo("autotune", "Autotuning kernels", "capturing"),
+    PhaseInfo("compile_kernels", "Compiling kernels", "capturing"),
     PhaseInfo("capture_graphs", "Capturing graphs", "capturing"),
     PhaseInfo("capture_prefill", "Capturing prefill graphs", "capturing"),
     PhaseInfo("capture_decode", "Capturing decode graphs", "capturing"),
