@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
 from sqlalchemy import JSON, BigInteger, ForeignKey, Integer
 from sqlmodel import Field, SQLModel
 
@@ -24,7 +25,9 @@ BigKey = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class Row(SQLModel):
-    """Base of all tables."""
+    """Base of all tables; their validators are made when they are first used, which is hardly ever."""
+
+    model_config = ConfigDict(defer_build=True)  # type: ignore[assignment]
 
 
 def now_field(**more: Any) -> Any:
