@@ -42,6 +42,11 @@ class Settings(BaseSettings):
     checkpoint_budget: int = Field(9000, ge=1000, description="Characters of a checkpoint when none are asked for.")
     idle_after_s: float = Field(30.0, gt=0, description="Seconds without a fact or a question that count as idle.")
     idle_check_s: float = Field(1.0, gt=0, description="Seconds between two looks at whether the session idles.")
+    adopt: bool = Field(True, description="Follow servers that somebody else started as launches, as soon as seen.")
+    adopt_below: Path | None = Field(
+        None, description="Follow only those whose working directory is this folder or below it; all if absent."
+    )
+    discover_s: float = Field(3.0, gt=0, description="Seconds between two looks for servers among all processes.")
     log_poll_s: float = Field(0.25, gt=0, description="Seconds between two looks at a growing log.")
     sample_s: float = Field(1.0, gt=0, description="Seconds between GPU samples while a launch is alive.")
     sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
@@ -63,7 +68,7 @@ class Settings(BaseSettings):
         """Order of precedence: arguments, environment, TOML file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
 
-    @field_validator("data_dir", "templates_dir", "tls_certfile", "tls_keyfile")
+    @field_validator("data_dir", "templates_dir", "adopt_below", "tls_certfile", "tls_keyfile")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None

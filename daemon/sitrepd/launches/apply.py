@@ -45,6 +45,8 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
             case e.Restarted():
                 _forget(db, launch, phases)
                 changed["restarted"] = True
+            case e.Stopping():
+                launch.process = {**(launch.process or {}), "said_stopping": True}
             case e.Failed() if event.first and launch.failure is None:
                 launch.failure = redact.redact_text(event.cause)
                 changed["failure"] = launch.failure
@@ -62,6 +64,7 @@ def _forget(db: Session, launch: Launch, phases: dict[str, LaunchPhase]) -> None
             db.delete(row)
     for size in db.exec(select(LaunchSize).where(LaunchSize.launch_id == launch.id)).all():
         db.delete(size)
+    launch.process = {name: value for name, value in (launch.process or {}).items() if name != "said_stopping"}
     kept = phases.get("starting")
     phases.clear()
     if kept is not None:

@@ -32,7 +32,9 @@ _QUOTED = 5
 
 def is_due(launch: Launch) -> bool:
     """Whether it has failed and nobody has looked into it yet."""
-    return launch.state == "failed" and launch.watched and _MARK not in (launch.process or {})
+    process = launch.process or {}
+    dead = launch.state == "failed" or (launch.state == "lost" and bool(process.get("adopted")))
+    return dead and launch.watched and _MARK not in process
 
 
 def left_over(db: Session) -> list[int]:
@@ -44,7 +46,7 @@ def left_over(db: Session) -> list[int]:
 
 def examine(launch: Launch, ended: Exit | None, facts: CommandFacts | None) -> Diagnosis | None:
     """None where there is no log that can be read; it may take seconds, for the log of days."""
-    if not launch.log_path:
+    if not launch.log_path or (launch.process or {}).get("log_form"):
         return None
     from sitrepd.launches.diagnosis import diagnose
 
@@ -75,6 +77,10 @@ def record(db: Session, registry: Registry, number: int, told: Diagnosis | None)
     if told is None or told.category is None:
         return
     sure = told.category != "unknown"
+    if launch.state == "lost":
+        if not sure:
+            return
+        launch.state = "failed"
     if sure:
         launch.failure = redact.redact_text(told.summary)
     public = ids.public_id("L", number)

@@ -36,14 +36,20 @@ class LogPosition:
 
 def end_of(path: Path | str) -> LogPosition | None:
     """Where a log ends now, for a start that will append to it; None where there is no log yet."""
+    return position_at(path, None)
+
+
+def position_at(path: Path | str, offset: int | None) -> LogPosition | None:
+    """A place in a log, its end for None; None where there is no log yet."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
         info = os.fstat(fd)
-        head = _pread(fd, min(info.st_size, _HEAD_BYTES), 0)
-        return LogPosition(info.st_ino, info.st_size, len(head), _fingerprint(head) if head else "")
+        at = info.st_size if offset is None else min(offset, info.st_size)
+        head = _pread(fd, min(at, _HEAD_BYTES), 0)
+        return LogPosition(info.st_ino, at, len(head), _fingerprint(head) if head else "")
     finally:
         os.close(fd)
 

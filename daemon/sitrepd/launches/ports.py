@@ -57,6 +57,12 @@ def owns_listener(
     return bool(inodes) and any(inodes & _socket_inodes(pid) for pid in pids())
 
 
+def ports_of(pid: int) -> set[int]:
+    """The ports that a process itself listens on, in its network namespace; empty where they are not seen."""
+    inodes = _socket_inodes(pid)
+    return {port for _, port, _, inode in listening_sockets(pid) if inode in inodes} if inodes else set()
+
+
 def _socket_inodes(pid: int) -> set[int]:
     inodes = set()
     try:

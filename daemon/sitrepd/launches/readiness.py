@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
+from sitrepd.clock import utc_now
 from sitrepd.launches.engines.base import CommandFacts, Engine, Probe
 from sitrepd.launches.ports import owns_listener
 
 _CHEAP_EVERY_S = 1.0
 _DISTURBING_EVERY_S = 10.0
+_LONG_AGO_S = 5.0
 
 
 @dataclass
@@ -23,7 +26,18 @@ class Readiness:
     facts: CommandFacts
     said_ready: bool = False
     port_taken: bool = False
+    net_of: int | None = None
+    """A process in another network namespace, whose port is not ours to ask."""
+    said_at: datetime | None = None
+    """When its log said so."""
+    may_disturb: Callable[[], bool] = lambda: True
     _asked_at: float = 0.0
+
+    @property
+    def since(self) -> datetime | None:
+        """When it became ready, of a server that was so before anybody looked; None for one that just has."""
+        at = self.said_at
+        return at if self.said_ready and at and (utc_now() - at).total_seconds() > _LONG_AGO_S else None
 
     def judge(self, pids: Callable[[], Collection[int]], log_readable: bool) -> bool:
         """True once the launch is ready; `pids` are the living processes of its tree."""
@@ -31,20 +45,24 @@ class Readiness:
             return False
         if self.facts.port is None:
             return self.said_ready or self._answers(disturb=False)
-        if not owns_listener(pids, self.facts.port, self.facts.host):
+        if not owns_listener(pids, self.facts.port, self.facts.host, self.net_of):
             return False
         if self.said_ready:
             return True
         if not self.engine.probes and self.engine.name == "generic" and not getattr(self.engine, "ready_pattern", None):
             # Nothing was told by which to know it: that it listens is all there is.
             return True
-        return self._answers(disturb=not log_readable)
+        if self.net_of is not None and self.facts.engine == "generic":
+            return True
+        return self._answers(disturb=not log_readable and self.may_disturb())
 
     def _answers(self, *, disturb: bool) -> bool:
         now = time.monotonic()
         if now - self._asked_at < (_DISTURBING_EVERY_S if disturb else _CHEAP_EVERY_S):
             return False
         self._asked_at = now
+        if self.net_of is not None:
+            return False
         for probe in self.engine.probes:
             if probe.disturbs and not disturb:
                 continue

@@ -178,4 +178,7 @@ def read_log(
 
 
 def routers() -> Sequence[APIRouter]:
-    return router, fact_routes(LAUNCH, create=False)
+    from sitrepd.launches.discovery.routes import router as discovered
+    from sitrepd.launches.repeat.routes import router as repeated
+
+    return router, discovered, repeated, fact_routes(LAUNCH, create=False)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,18 @@ from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
 from sitrepd.launches import autopsy, start, store
+from sitrepd.launches.discovery import adopt
+from sitrepd.launches.discovery.details import Details
+from sitrepd.launches.discovery.find import Server
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines import engine_for, engine_named
 from sitrepd.launches.estimate import Estimates
-from sitrepd.launches.follow import LogFollower, LogPosition
+from sitrepd.launches.follow import LogPosition
 from sitrepd.launches.launchers.base import Exit, Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
+from sitrepd.launches.processes import Stat, process_tree
 from sitrepd.launches.stop import StopLadder
 from sitrepd.launches.watch import Outcome, Watch
 from sitrepd.runtime import Runtime
@@ -45,6 +49,8 @@ class Launches(Service):
         self.live: dict[int, LiveLaunch] = {}
         self._watches: dict[int, Watch] = {}
         self._stops: dict[int, StopLadder] = {}
+        self._starting: set[int] = set()
+        self.restored = asyncio.Event()
         self._examinations: dict[int, asyncio.Task[None]] = {}
         self._estimates = Estimates(runtime.store)
         runtime.live["launches"] = self.live
@@ -54,7 +60,9 @@ class Launches(Service):
         """Take up what earlier daemons started, then look at every launch again and again."""
         if not self._watches:
             await self._restore()
+            self.restored.set()
             await self._examine_left_over()
+        self.restored.set()
         pause = self.runtime.settings.log_poll_s
         while True:
             behind = await self._look_at_all()
@@ -66,6 +74,13 @@ class Launches(Service):
         """Start a server and watch it; its number. Nothing is left behind when it could not be started."""
         plan = await asyncio.to_thread(start.plan, body)
         number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
+        self._starting.add(number)
+        try:
+            return await self._start(plan, number, session_id, provenance)
+        finally:
+            self._starting.discard(number)
+
+    async def _start(self, plan: start.Plan, number: int, session_id: int | None, provenance: str) -> int:
         state_dir = self.runtime.settings.launches_dir / ids.public_id("L", number)
         request = plan.request(state_dir)
         columns = plan.columns(request)
@@ -118,15 +133,38 @@ class Launches(Service):
         phases: Sequence[LaunchPhase] = (),
     ) -> None:
         position = LogPosition.from_json(row.log_position) if row.log_position else None
-        path = launched.logs[0].path if launched.logs else Path("/dev/null")
-        follower = LogFollower(path, position)
+        follower = adopt.follower(row, launched.logs[0].path if launched.logs else None, position)
         ready = row.ready_at is not None
         watch = Watch(number, launched, engine, facts, follower, row.parser_state, ready=ready)
+        watch.readiness.may_disturb = lambda: not self.runtime.live.get("benchmarks_running")
+        watch.readiness.net_of = launched.identity.pid if (row.process or {}).get("container") else None
         watch.resume(row.state if row.state in ALIVE else "starting", phases)
         if not phases:
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch
         self._estimates.begin(number)
+
+    async def adopt(self, server: Server, details: Details) -> int:
+        """Follow a server that somebody else has started, as a launch; its number."""
+        position = await asyncio.to_thread(adopt.begin, details)
+        row = await self.runtime.store.write_async(lambda db: adopt.insert(db, self.runtime, server, details, position))
+        number = row.id or 0
+        self._watch(number, adopt.launched(server, details), details.engine, details.facts, row)
+        return number
+
+    def owners(self, stats: Mapping[int, Stat]) -> dict[int, int]:
+        """The launch that each process of a followed launch belongs to, by pid; supervisors too."""
+        found: dict[int, int] = {}
+        for number, watch in self._watches.items():
+            launched = watch.launched
+            found |= dict.fromkeys(process_tree(launched.identity, launched.supervisor, stats=stats), number)
+        for number, ladder in self._stops.items():
+            found |= dict.fromkeys(ladder.tree(stats), number)
+        return found
+
+    def is_starting(self, number: int) -> bool:
+        """Whether its process may run already, and its row not be written yet."""
+        return number in self._starting
 
     # --- taking up again -----------------------------------------------------------------------------------------
 
@@ -149,6 +187,8 @@ class Launches(Service):
             ]
 
     def _engine_of(self, row: Launch) -> tuple[e.Engine, e.CommandFacts]:
+        if adopt.is_adopted(row):
+            return adopt.described(row)
         try:
             engine = engine_named(row.engine or "generic", row.ready_url, row.ready_pattern)
         except KeyError:

@@ -34,9 +34,11 @@ def _routers() -> Sequence[APIRouter]:
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.launches.discovery.service import Discovery
     from sitrepd.launches.service import Launches
 
-    return (Launches(runtime),)
+    launches = Launches(runtime)
+    return launches, Discovery(runtime, launches)
 
 
 SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services, report=report)

@@ -22,6 +22,8 @@ from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.ports import who_listens
 
 REQUEST_NAME = "request.json"
+MARK = "SITREP_LAUNCH"
+"""In the environment of what is started: the folder of its launch, by which what is left of it is known."""
 _TOLD_ONLY = ("state", "phases", "ready_at", "ended_at", "exit_code")
 
 
@@ -43,7 +45,7 @@ class Plan:
             state_dir=state_dir,
             log_path=Path(told).expanduser() if told else state_dir / "output.log",
             cwd=self.cwd,
-            env=self.env,
+            env={**self.env, MARK: str(state_dir)},
             command=body.command,
             argv=None if body.command else body.argv,
             append=told is not None,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from sitrepd.launches.launchers.base import Exit, Launched, ProcessIdentity
 from sitrepd.launches.launchers.local import LocalLauncher
+from sitrepd.launches.processes import Stat, process_tree
 
 StopState = Literal["asked", "killed", "stopped"]
 _AFTER_EXIT_S = 3.0
@@ -38,6 +40,11 @@ class StopLadder:
         self._known |= set(self.launcher.identities(self.launched))
         self._deadline = time.monotonic() + self.grace_s
         return self.launcher.signal(self.launched, signal.SIGTERM)
+
+    def tree(self, stats: Mapping[int, Stat]) -> set[int]:
+        """The pids of what is being stopped."""
+        launched = self.launched
+        return set(process_tree(launched.identity, launched.supervisor, self._known, stats))
 
     def step(self) -> StopState:
         """Look, and kill when the time is over; "stopped" once no process is left and the exit is known."""
