@@ -232,3 +232,19 @@ def test_an_imported_launch_is_no_process(client: TestClient) -> None:
     assert "pid" not in launch
     assert client.get("/api/v1/launches/L1/live").json()["watched"] is False
     assert client.post("/api/v1/launches/L1/stop").status_code == 409
+
+
+def test_a_key_of_a_line_without_an_id_never_reads_as_the_id_of_another_fact(client: TestClient) -> None:
+    told: list[dict[str, Any]] = [
+        {"type": "session", "name": "s"},
+        {"type": "model", "name": "the card that is M1"},
+        {"type": "message", "key": "m1", "number": 4700, "role": "user", "text": ""},
+        {"type": "finding", "kind": "observation", "title": "t", "evidence": ["m1"]},
+    ]
+    outcome = put(client, "\n".join(map(json.dumps, told))).json()
+    assert outcome["keys"] == {}
+    assert client.get("/api/v1/findings/F1").json()["evidence"] == ["message 4700"]
+    waits = {"type": "next_step", "text": "n", "after": ["m1"]}
+    refused = put(client, "\n".join(map(json.dumps, [*told, waits])))
+    assert refused.status_code == 422
+    assert "line 5: after: 'message 4700' is no id of a fact" in refused.json()["detail"]

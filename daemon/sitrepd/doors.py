@@ -26,7 +26,7 @@ class Doors:
     def __init__(self, app: ASGIApp, settings: Settings, token: str, links: Links) -> None:
         self._app = app
         self._settings = settings
-        self._bearer = f"Bearer {token}".encode()
+        self._token = token.encode()
         self._links = links
         self._hosts: frozenset[str] = frozenset()
         self._scheme = "https" if settings.tls_certfile else "http"
@@ -66,7 +66,9 @@ class Doors:
     def _identify(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
         told = headers.get("authorization")
         if told is not None:
-            if hmac.compare_digest(told.encode("utf-8", "replace"), self._bearer):
+            scheme, _, token = told.partition(" ")
+            same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
+            if same and scheme.lower() == "bearer":
                 return None
             detail = "The token is wrong. It is in the file `token` of the store's folder: Authorization: Bearer TOKEN."
             return problem(401, "Unauthorized", detail, {"WWW-Authenticate": "Bearer"})

@@ -118,8 +118,9 @@ def _marks(annotation: Any, metadata: Iterable[Any]) -> Iterable[Any]:
 def number_of(db: Session, noun: Noun, text: str) -> int:
     """The row number of a public id such as "L14", or UnknownId."""
     parsed = ids.parse_id(text)
-    if parsed is None and text.isdigit() and noun.prefix == "":
-        parsed = ("", int(text))
+    number = ids.parse_number(text)
+    if number is not None and noun.prefix == "":
+        parsed = ("", number)
     if parsed is None or parsed[0] != noun.prefix or db.get(noun.table, parsed[1]) is None:
         raise UnknownId(
             f"There is no {noun.word} {text!r}. Ids of {noun.plural} look like {noun.public_id(1)}; list them with "
@@ -140,13 +141,19 @@ def page(db: Session, noun: Noun, session_id: int | None, limit: int, cursor: st
     count = db.exec(select(func.count()).select_from(table).where(*conditions)).one()
     query = select(table).where(*conditions).order_by(col(table.id).desc()).limit(limit + 1)
     if cursor is not None:
-        if not cursor.isdigit():
-            raise InvalidFact(f"cursor={cursor!r} is not one of ours: pass the next_cursor of the page before.")
-        query = query.where(col(table.id) < int(cursor))
+        query = query.where(col(table.id) < before(cursor))
     rows = list(db.exec(query).all())
     more = len(rows) > limit
     rows = rows[:limit]
     return Page(rows, count, str(rows[-1].id) if more else None)
+
+
+def before(cursor: str) -> int:
+    """The number that the rows of the next page are below."""
+    number = ids.parse_number(cursor)
+    if number is None:
+        raise InvalidFact(f"cursor={cursor!r} is not one of ours: pass the next_cursor of the page before.")
+    return number
 
 
 def all_rows(db: Session, noun: Noun, session_id: int | None) -> list[Any]:
@@ -237,9 +244,7 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
     changed = {name: getattr(data, name) for name in data.model_fields_set}
     if not changed:
         raise InvalidFact(f"Nothing to change: give at least one of {', '.join(type(data).model_fields)}.")
-    required = [
-        name for name, value in changed.items() if value is None and noun.create.model_fields[name].is_required()
-    ]
+    required = [name for name, value in changed.items() if value is None and not _may_be_absent(noun, name)]
     if required:
         raise InvalidFact(f"{', '.join(required)} cannot be emptied.", errors=[{"field": name} for name in required])
     _assign(db, noun, row, changed, scope)
@@ -248,7 +253,13 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
             _replace_children(db, child, row, changed[child.field])
     db.add(row)
     events.record(db, f"{noun.word}.changed", noun.public_id(row.id), row.session_id, fields=sorted(changed))
+    settle(db, noun, row, scope)
     return row
+
+
+def _may_be_absent(noun: Noun, name: str) -> bool:
+    column = noun.table.__table__.columns.get(name)  # type: ignore[attr-defined]
+    return not noun.create.model_fields[name].is_required() and (column is None or bool(column.nullable))
 
 
 def _replace_children(db: Session, child: Child, row: Any, value: Any) -> None:

@@ -126,7 +126,7 @@ def store(
     _refuse_twice(db, file, name, again)
     for line in file.lines:
         line.row_number = ids.allocate(db, line.noun.word)
-    known = {line.key: line.noun.public_id(line.row_number) for line in file.lines if line.key and line.noun.prefix}
+    known = {line.key: _called(line) for line in file.lines if line.key}
     session_number = next((line.row_number for line in file.lines if line.noun.word == "session"), None)
     if session_number is None:
         session_number = current.resolve(db, hint or current.Hint())
@@ -144,7 +144,14 @@ def store(
         facts.settle(db, line.noun, row, scope)
     session = ids.public_id("S", session_number)
     events.record(db, "session.imported", session, session_number, digest=file.digest, file=name, by=teller)
-    return Imported(session=session, counts=counts, keys=known)
+    return Imported(session=session, counts=counts, keys={key: told for key, told in known.items() if " " not in told})
+
+
+def _called(line: Line) -> str:
+    """What other facts call it: its id, or in words where its kind has none."""
+    if line.noun.prefix:
+        return line.noun.public_id(line.row_number)
+    return f"{line.noun.line_type} {getattr(line.told, 'number', None) or line.key}"
 
 
 def _refuse_twice(db: Session, file: File, name: str, again: bool) -> None:

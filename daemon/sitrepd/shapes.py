@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, create_model
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    Strict,
+    create_model,
+)
 
 from sitrepd.storage.types import plain_json
 
@@ -18,9 +28,17 @@ def _number(value: Any) -> Any:
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("a time in the years 1 to 9999 of UTC is wanted") from error
+
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 Text = Annotated[str, Strict()]
 Name = Annotated[str, Strict(), Field(min_length=1, max_length=500)]
-Whole = Annotated[int, Strict()]
+Whole = Annotated[int, Strict(), Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
 Flag = Annotated[bool, Strict()]
 # A number as it was told: 94.0 stays 94.0 and 1421.7 stays 1421.7.
@@ -63,9 +81,9 @@ class Shape(BaseModel):
 class FactIn(Shape):
     """What any told fact may say of itself."""
 
-    at: AwareDatetime | None = Field(None, description="When it happened or was told; now if absent.")
+    at: Instant | None = Field(None, description="When it happened or was told; now if absent.")
     provenance: Name | None = Field(None, description="Where it comes from; who told it if absent.")
-    observed_at: AwareDatetime | None = Field(None, description="When it was seen to hold; `at` if absent.")
+    observed_at: Instant | None = Field(None, description="When it was seen to hold; `at` if absent.")
 
 
 class FactOut(Shape):

@@ -68,7 +68,7 @@ async def create_link(request: Request, runtime: RuntimeDep) -> Link:
 @router.get("/events", name="list_events")
 def list_events(
     db: ReadDep,
-    after: Annotated[int, Query(ge=0, description="The last id that was seen.")] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="The last id that was seen.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     tail: Annotated[int | None, Query(ge=0, le=1000, description="Only so many of the latest.")] = None,
 ) -> list[EventOut]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import BaseModel, Field
 from sqlmodel import Session
 
 from sitrepd import facts
@@ -20,6 +20,7 @@ from sitrepd.hardware.models import Host, HostPublic
 from sitrepd.hardware.slice import HOST
 from sitrepd.routing import ReadDep, RuntimeDep, api_router, fact_routes, problems
 from sitrepd.runtime import Runtime
+from sitrepd.shapes import Instant
 from sitrepd.storage import ids
 
 router = api_router("hosts")
@@ -166,8 +167,8 @@ def samples(
     index: Annotated[int, Path(ge=0, description="The GPU's index on this host.")],
     db: ReadDep,
     runtime: RuntimeDep,
-    since: Annotated[AwareDatetime | None, Query(description="From when; an hour before `until` if absent.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Until when; now if absent.")] = None,
+    since: Annotated[Instant | None, Query(description="From when; an hour before `until` if absent.")] = None,
+    until: Annotated[Instant | None, Query(description="Until when; now if absent.")] = None,
     points: Annotated[int, Query(ge=1, le=5000, description="Buckets at the most.")] = 600,
 ) -> GpuSeries:
     """What one GPU did: minimum, mean and maximum of each bucket of time."""

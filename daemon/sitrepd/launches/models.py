@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from sqlmodel import Field as Column
 
 from sitrepd.shapes import (
@@ -13,6 +13,7 @@ from sitrepd.shapes import (
     FactOut,
     Flag,
     HostRef,
+    Instant,
     LaunchRef,
     ModelOrPath,
     Name,
@@ -118,8 +119,8 @@ class LaunchSample(Row, table=True):
 
 class Phase(Shape):
     name: Name
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime | None = None
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
     progress: Number | None = Field(None, description="0 to 1.")
     done: Whole | None = Field(None, description="Steps done, of `total`, in `unit` (shards, graphs).")
     total: Whole | None = None
@@ -142,8 +143,8 @@ class LaunchFields(Shape):
     from_launch: LaunchRef | None = Field(None, description="The launch that this one repeats, perhaps changed.")
     state: State | None = None
     phases: list[Phase] = Field(default_factory=list)
-    ready_at: AwareDatetime | None = None
-    ended_at: AwareDatetime | None = None
+    ready_at: Instant | None = None
+    ended_at: Instant | None = None
     exit_code: Whole | None = None
 
 
@@ -195,6 +196,6 @@ class LaunchUpdate(Shape):
     host: HostRef | None = None
     log_path: Text | None = None
     state: State | None = Field(None, description="Only of a launch that is not watched.")
-    ready_at: AwareDatetime | None = None
-    ended_at: AwareDatetime | None = None
+    ready_at: Instant | None = None
+    ended_at: Instant | None = None
     exit_code: Whole | None = None

@@ -24,6 +24,7 @@ from sitrepd.launches.ports import who_listens
 REQUEST_NAME = "request.json"
 MARK = "SITREP_LAUNCH"
 """In the environment of what is started: the folder of its launch, by which what is left of it is known."""
+_ENV_NAME = re.compile(r"[^=\0]+")
 _TOLD_ONLY = ("state", "phases", "ready_at", "ended_at", "exit_code")
 
 
@@ -91,11 +92,13 @@ def plan(body: LaunchCreate) -> Plan:
             raise InvalidFact(f"{name} is observed, not told, of a launch that is started; start=false records one.")
     if (body.command is None) == (body.argv is None):
         raise InvalidFact("Give the command as one shell line in `command`, or as words in `argv`; one of them.")
+    _check_words(body)
     env = {**(os.environ if body.inherit_env else {}), **(body.env or {})}
     cwd = Path(body.cwd or Path.home()).expanduser()
     if not cwd.is_absolute() or not cwd.is_dir():
         raise InvalidFact(f"cwd: {cwd} is no folder on this host; give an absolute path that exists.")
     _check_limits(body)
+    _check_ready(body)
     shell = _shell(body, env, cwd)
     argv = list(shell.argv) if shell else list(body.argv or ())
     if shell is None:
@@ -137,6 +140,23 @@ def _engine(body: LaunchCreate, argv: list[str]) -> Engine:
         return engine_named(body.engine, body.ready_url, body.ready_pattern)
     except KeyError as error:
         raise InvalidFact(f"engine: {body.engine!r} is not known; use sglang or generic, or leave it out.") from error
+
+
+def _check_words(body: LaunchCreate) -> None:
+    """What the kernel cannot pass on to a process."""
+    for name, value in (body.env or {}).items():
+        if not _ENV_NAME.fullmatch(name):
+            raise InvalidFact(f"env: {name!r} is no name of a variable: it is empty, or has = or a NUL in it.")
+        if "\0" in value:
+            raise InvalidFact(f"env.{name}: a value cannot have a NUL in it.")
+    for place, word in enumerate(body.argv or ()):
+        if "\0" in word:
+            raise InvalidFact(f"argv.{place}: a word cannot have a NUL in it.")
+
+
+def _check_ready(body: LaunchCreate) -> None:
+    if body.ready_url is not None and not re.match(r"https?://[^/]", body.ready_url):
+        raise InvalidFact(f"ready_url: {body.ready_url!r} is none; http://127.0.0.1:8000/health is one.")
 
 
 def _check_limits(body: LaunchCreate) -> None:

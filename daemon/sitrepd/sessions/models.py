@@ -5,11 +5,25 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from sqlmodel import Field as Column
 from sqlmodel import UniqueConstraint
 
-from sitrepd.shapes import Count, FactIn, FactOut, Flag, HostRef, Name, RefTo, Shape, Text, Whole, example, partial
+from sitrepd.shapes import (
+    Count,
+    FactIn,
+    FactOut,
+    Flag,
+    HostRef,
+    Instant,
+    Name,
+    RefTo,
+    Shape,
+    Text,
+    Whole,
+    example,
+    partial,
+)
 from sitrepd.storage.base import FactRow, Row, json_field, link, now_field, time_field
 
 Role = Literal["user", "assistant", "system"]
@@ -32,8 +46,8 @@ class SessionFields(Shape):
     best_metric: Name | None = Field(
         None, description="The metric that names the best run; output_throughput if absent."
     )
-    started_at: AwareDatetime | None = Field(None, description="When it began; now if absent.")
-    ended_at: AwareDatetime | None = Field(None, description="When it was closed; open if absent.")
+    started_at: Instant | None = Field(None, description="When it began; now if absent.")
+    ended_at: Instant | None = Field(None, description="When it was closed; open if absent.")
 
 
 class SessionCreate(SessionFields, FactIn):

@@ -8,7 +8,8 @@ from sqlmodel import Session
 
 from sitrepd.storage.base import Counter
 
-_ID = re.compile(r"([A-Z])([1-9]\d{0,17})")
+_ID = re.compile(r"([A-Z])([1-9][0-9]{0,17})")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def public_id(prefix: str, number: int) -> str:
@@ -19,6 +20,11 @@ def parse_id(text: str) -> tuple[str, int] | None:
     """("L", 14) for "L14" (or "l14"), None for anything else."""
     match = _ID.fullmatch(text.strip().upper())
     return (match[1], int(match[2])) if match else None
+
+
+def parse_number(text: str) -> int | None:
+    """14 for "14", None for what is no number of a row."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def allocate(db: Session, word: str, how_many: int = 1) -> int:
