@@ -95,7 +95,8 @@ class Client:
     ) -> Answer:
         """The answer to one request; Refused where it is a problem, Unreachable where none came."""
         told = {name: _plain(value) for name, value in query.items() if value is not None}
-        address = f"{self.target.base}{API}{quote(path, safe='/')}" + (f"?{urlencode(told)}" if told else "")
+        asked = f"?{urlencode(told, doseq=True)}" if told else ""
+        address = f"{self.target.base}{API}{quote(path, safe='/')}{asked}"
         headers = self._headers if body is None else self._headers | {"Content-Type": media_type}
         connection = self._connect()
         try:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sitrepd.cli import output, values
-from sitrepd.cli.nouns import Field, NounTable, add_add, add_edit, add_list, add_show
+from sitrepd.cli.nouns import FactId, Field, NounTable, add_add, add_edit, add_list
 from sitrepd.cli.verbs import Cli, noun, verb
 from sitrepd.cli.watch import ENDED
 
@@ -109,16 +109,16 @@ def start(
         "log_path": os.path.abspath(log) if log and cli.is_local else log, "model": model, "force": force or None,
     }  # fmt: skip
     body = {key: value for key, value in told.items() if value is not None}
-    body |= command_of(command) | _surroundings(cli, cwd, env or [])
+    body |= command_of(command) | surroundings(cli, cwd, env or [])
     answer = cli.client.post("/launches", body)
     launch = answer.data["id"]
     if watch:
         from sitrepd.cli.watch import follow
 
         if not cli.json:
-            _say_started(answer.data)
+            say_started(answer.data)
         raise typer.Exit(follow(cli, launch))
-    cli.show(answer, _say_started)
+    cli.show(answer, say_started)
 
 
 def command_of(words: list[str]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def command_of(words: list[str]) -> dict[str, Any]:
     return {"argv": words}
 
 
-def _surroundings(cli: Cli, cwd: str | None, env: list[str]) -> dict[str, Any]:
+def surroundings(cli: Cli, cwd: str | None, env: list[str]) -> dict[str, Any]:
     """What the server takes over from this shell, where it starts on this machine."""
     added = values.text_pairs(env)
     if not cli.is_local:
@@ -143,17 +143,18 @@ def _surroundings(cli: Cli, cwd: str | None, env: list[str]) -> dict[str, Any]:
     from sitrepd.launches.caller import caller_context
 
     around = caller_context()
-    environment = {name: value for name, value in around["env"].items() if _is_text(name) and _is_text(value)}
+    environment = {name: value for name, value in around["env"].items() if is_text(name) and is_text(value)}
     for name in around["env"].keys() - environment.keys():
         output.warn(f"{name!a} is left out of the environment: it is not UTF-8.")
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else around["cwd"]
     return {
         "cwd": folder, "env": environment | added, "inherit_env": False, "umask": around["umask"],
-        "limits": around["limits"],
+        "limits": around["limits"], "told_env": sorted(added),
     }  # fmt: skip
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Whether it can be sent: it is UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -161,7 +162,8 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _say_started(launch: dict[str, Any]) -> None:
+def say_started(launch: dict[str, Any]) -> None:
+    """Its id, its pid, its log, and what is to be noted."""
     name = f" ({launch['name']})" if launch.get("name") else ""
     output.say(f"{launch['id']}{name} started, pid {launch.get('pid')}, {launch.get('engine')}.")
     if launch.get("log_path"):
@@ -171,7 +173,30 @@ def _say_started(launch: dict[str, Any]) -> None:
 
 
 add_list(app, TABLE)
-add_show(app, TABLE)
+
+
+@verb(app, "show")
+def show(
+    cli: Cli,
+    fact_id: FactId,
+    every: Annotated[bool, typer.Option("--all", help="All settings, as the engine resolved them.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only what the engine changed or chose of what was asked for.")
+    ] = False,
+) -> None:
+    """Everything that is known of one launch; of its settings those that were asked for, changed or chosen.
+
+    With --json the whole fact; with --json and --changed the settings as `GET …/settings` has them.
+    """
+    if cli.json and changed:
+        output.write_bytes(cli.client.get(f"/launches/{fact_id}/settings").body)
+        return
+    from sitrepd.cli.launch_fact import say_launch
+
+    answer = cli.client.get(f"/launches/{fact_id}")
+    cli.show(answer, lambda told: say_launch(cli, told, whole=every, changed=changed))
+
+
 add_add(
     app,
     RECORD,

@@ -148,6 +148,11 @@ def measure(told: Mapping[str, Any] | Decimal | int | None) -> str:
     return f"{value} {unit}" if unit else f"{value}"
 
 
+def setting(value: Any) -> str:
+    """The value of a setting on one line, as it would be typed."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
 def fact(told: Mapping[str, Any], depth: int = 0) -> None:
     """Every field of a fact that says something, one a line; text and commands stand unwrapped."""
     indent = "  " * depth

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from sitrepd.cli import values
-from sitrepd.cli.nouns import Field, NounTable, add_verbs
-from sitrepd.cli.verbs import noun
+from typing import Any
+
+from sitrepd.cli import output, values
+from sitrepd.cli.nouns import FactId, Field, NounTable, add_add, add_edit, add_list
+from sitrepd.cli.verbs import Cli, noun, verb
 
 TABLE = NounTable(
     "stack",
@@ -26,4 +28,30 @@ TABLE = NounTable(
 )  # fmt: skip
 
 app = noun("Stacks: which software versions a launch ran on.")
-add_verbs(app, TABLE)
+add_list(app, TABLE)
+
+
+@verb(app, "show")
+def show(cli: Cli, fact_id: FactId) -> None:
+    """Everything that is known of one stack, and what its working trees have beyond their commits."""
+    cli.show(cli.client.get(f"/stacks/{fact_id}"), say_stack)
+
+
+def say_stack(told: dict[str, Any]) -> None:
+    """The stack, then each difference as `git diff` tells it."""
+    output.fact({name: value for name, value in told.items() if name != "diffs"})
+    for diff in told.get("diffs") or ():
+        digest = f" (sha256 {diff['sha256'][:12]})" if diff.get("sha256") else ""
+        output.say(f"changes in {diff['path']}{digest}:")
+        for line in (diff.get("summary") or "").splitlines():
+            output.say(f"  {line}")
+        if diff.get("untracked"):
+            output.say(f"  not known to git: {', '.join(diff['untracked'])}")
+        for line in (diff.get("text") or "").splitlines():
+            output.say(f"  {line}")
+        if diff.get("truncated"):
+            output.say("  … the rest was not kept")
+
+
+add_add(app, TABLE)
+add_edit(app, TABLE)

@@ -21,12 +21,16 @@ from sitrepd.cli.lazily import Command, Lazily
 from sitrepd.errors import SitrepError
 
 REFUSED, USAGE, UNREACHABLE, NOT_READY = 1, 2, 3, 4
+ENDED, OTHER, TIME_OVER = 5, 6, 124
 EXIT_CODES = {
     0: "Done.",
     REFUSED: "Refused by the daemon, or not possible: the error says why and what would be right.",
     USAGE: "The command line is wrong.",
     UNREACHABLE: "No daemon can be reached, and none could be started.",
     NOT_READY: "`launch --watch` and `watch`: the server failed, ended or was lost before it became ready.",
+    ENDED: "`wait`: the server ended; `failed` and `lost` are 4.",
+    OTHER: "`wait`: another of the states or phases that were given than the first.",
+    TIME_OVER: "`wait`: the time was over.",
     130: "Ended by Ctrl-C.",
 }
 Verb = Callable[..., None]

@@ -20,8 +20,9 @@ from sitrepd.launches.follow import end_of
 from sitrepd.launches.launchers.base import Launched, LaunchLog, LaunchRequest, ProcessIdentity
 from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.ports import who_listens
+from sitrepd.launches.repeat.around import REQUEST_NAME as REQUEST_NAME
+from sitrepd.launches.repeat.around import around_of
 
-REQUEST_NAME = "request.json"
 MARK = "SITREP_LAUNCH"
 """In the environment of what is started: the folder of its launch, by which what is left of it is known."""
 _ENV_NAME = re.compile(r"[^=\0]+")
@@ -65,7 +66,7 @@ class Plan:
             "engine": self.engine.name,
             "command": command,
             "argv": argv,
-            "env": redact.redact_env(body.env) if body.env and body.inherit_env else None,
+            "env": redact.redact_env(_told_env(body)) or None,
             "cwd": str(self.cwd),
             "port": body.port or facts.port,
             "model": body.model or facts.model_path,
@@ -73,6 +74,7 @@ class Plan:
             "ready_url": body.ready_url,
             "ready_pattern": body.ready_pattern,
             "log_position": position.to_json() if position else None,
+            **({"from_launch": body.from_launch} if body.from_launch else {}),
         }
 
     def _log(self, request: LaunchRequest) -> Path:
@@ -175,10 +177,21 @@ def _check_port(body: LaunchCreate, facts: CommandFacts) -> None:
         raise Conflict(f"Port {port} is taken by {who}. Stop it, choose another port, or use --force.", port=port)
 
 
-def remember(columns: Mapping[str, Any], state_dir: Path, session_id: int | None, provenance: str) -> None:
-    """Write beside the process what is to be stored of it, in case the daemon dies before it can."""
+def _told_env(body: LaunchCreate) -> dict[str, str]:
+    """What was set for this launch, its caller's surroundings left out."""
+    env = body.env or {}
+    if body.told_env is not None:
+        return {name: env[name] for name in body.told_env if name in env}
+    return env if body.inherit_env else {}
+
+
+def remember(
+    columns: Mapping[str, Any], state_dir: Path, session_id: int | None, provenance: str, body: LaunchCreate
+) -> None:
+    """Write beside the process what is to be stored of it, in case the daemon dies before it can, and what it needs
+    to be started again."""
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    told = {"columns": columns, "session_id": session_id, "provenance": provenance}
+    told = {"columns": columns, "session_id": session_id, "provenance": provenance, "around": around_of(body)}
     (state_dir / REQUEST_NAME).write_text(json.dumps(told))
 
 

@@ -5,13 +5,13 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from sitrepd.stack.bounded import Ran, run_bounded
-from sitrepd.stack.git import GitTree, git_trees
+from sitrepd.stack.git import GitTree, TreeDiff, git_trees, tree_diffs
 from sitrepd.stack.interpreter import Interpreter, find_interpreter
 
 PACKAGES = (
@@ -51,6 +51,7 @@ class StackReading:
     executable: str | None = None
     os: str | None = None
     git: tuple[GitTree, ...] = ()
+    diffs: tuple[TreeDiff, ...] = ()
     note: str | None = None
 
     def stack_fields(self) -> dict[str, Any]:
@@ -63,6 +64,9 @@ class StackReading:
             "python": self.python,
             "os": self.os,
             "git": trees,
+            "diffs": [
+                {name: value for name, value in asdict(diff).items() if value is not None} for diff in self.diffs
+            ],
         }
 
 
@@ -113,6 +117,7 @@ def reading_of(
     outside = [folder for folder in answer.get("folders", {}).values() if not _INSTALLED.search(folder)]
     editable = [unquote(path) for path in answer.get("editable", ())]
     controlled = [GitTree(_without_login(item["url"]), item["commit"], None) for item in answer.get("controlled", ())]
+    trees = git_trees([*editable, *outside, cwd])
     return StackReading(
         packages=dict(sorted(packages.items())),
         driver=driver_version(root),
@@ -122,7 +127,8 @@ def reading_of(
         python=answer.get("python"),
         executable=answer.get("executable"),
         os=_os_name(),
-        git=(*git_trees([*editable, *outside, cwd]), *controlled),
+        git=(*trees, *controlled),
+        diffs=tuple(tree_diffs(trees)),
         note=reason,
     )
 

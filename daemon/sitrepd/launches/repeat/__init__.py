@@ -1,0 +1,1 @@
+"""A launch again: repeated with changed flags, compared with another, written down for others to repeat."""
