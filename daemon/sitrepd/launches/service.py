@@ -85,7 +85,7 @@ class Launches(Service):
         request = plan.request(state_dir)
         columns = plan.columns(request)
         try:
-            start.remember(columns, state_dir, session_id, provenance)
+            start.remember(columns, state_dir, session_id, provenance, plan.body)
             launched = await asyncio.to_thread(self.launcher.launch, request)
         except Exception:
             await asyncio.to_thread(shutil.rmtree, state_dir, ignore_errors=True)
@@ -107,7 +107,7 @@ class Launches(Service):
     ) -> Launch:
         """The row of a process that was started, whether just now or by a daemon that died before it could store it."""
         scope = Scope(self.runtime.registry, provenance, session_id)
-        told = {name: columns[name] for name in ("model", "draft_model") if columns.get(name)}
+        told = {name: columns[name] for name in ("model", "draft_model", "from_launch") if columns.get(name)}
         record = LaunchRecord(at=launched.started_at, **told)
         row: Launch = create(db, self.runtime.registry.by_word["launch"], record, scope, number)
         for name, value in columns.items():
