@@ -53,6 +53,10 @@ class Settings(BaseSettings):
     gpu_processes_s: float = Field(10.0, gt=0, description="Seconds between two lists of the processes on the GPUs.")
     nvml_timeout_s: float = Field(5.0, gt=0, description="Seconds after which the NVIDIA driver is said not to answer.")
     samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
+    figures_keep_h: float = Field(168.0, gt=0, description="Hours for which a server's figures over time are kept.")
+    suspect_after_s: float = Field(
+        120.0, gt=0, description="Seconds without any movement before a start can be called stuck."
+    )
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from sqlmodel import Session, select
 
 from sitrepd import redact
+from sitrepd.launches import samples
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.models import Launch, LaunchPhase, LaunchSize
 from sitrepd.storage import events as log
@@ -16,7 +17,7 @@ from sitrepd.storage import ids
 _MOST_WARNINGS = 50
 
 
-def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> None:
+def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> None:
     """Bring the rows of a launch up to date with the events of its log, in order."""
     phases = {row.name: row for row in db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == launch.id)).all()}
     changed: dict[str, Any] = {}
@@ -39,6 +40,8 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
                 changed["settings"] = True
             case e.Throughput():
                 launch.throughput = _figures(event)
+            case e.Timings():
+                launch.timings = event.seconds
             case e.Warned() | e.PortTaken():
                 if _warn(launch, event.text):
                     changed["warning"] = True
@@ -53,6 +56,7 @@ def apply_events(db: Session, launch: Launch, events: Iterable[e.LogEvent]) -> N
             case _:
                 pass
     db.add(launch)
+    samples.record(db, launch.id or 0, [event for event in events if isinstance(event, e.Throughput)])
     if changed:
         log.record(db, "launch.changed", ids.public_id("L", launch.id or 0), launch.session_id, **changed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Literal
 MAX_LINE_BYTES = 64 * 1024
 BLOCK_BYTES = 1024 * 1024
 _HEAD_BYTES = 1024
+_SKIMMED_BYTES = 256 * 1024
 
 FollowStatus = Literal["waiting", "following", "vanished", "unreadable", "not_a_file"]
 
@@ -60,10 +62,12 @@ class LogFollower:
     After every `read` the attributes say: `position`, to be stored together with what was made of the lines;
     `partial`, the unfinished last line, which is not consumed; `status` and, in words, `problem`; `notices`, what
     happened to the file during this read; `at_end`, whether everything there is has been read; `modified_at`.
+    `skim` leaves whole lines out of a large block, as there is of a log that is long already when it is found.
     """
 
     def __init__(self, path: Path | str, position: LogPosition | None = None) -> None:
         self.path = Path(path)
+        self.skim: Callable[[bytes], bytes] | None = None
         self.status: FollowStatus = "waiting"
         self.problem = ""
         self.notices: list[str] = []
@@ -233,6 +237,7 @@ class LogFollower:
         if block[0] == 10 and start == self._offset and start and _pread(self._fd, 1, start - 1) == b"\r":
             block = block[1:]  # the second half of \r\n, whose first half ended the last line
         fresh = not (self._pending or self._dropped)
+        block = self._skimmed(block)
         pieces = block.splitlines(keepends=True)
         rest = pieces.pop() if pieces and pieces[-1][-1] not in b"\r\n" else b""
         if pieces and not fresh:
@@ -248,6 +253,13 @@ class LogFollower:
             self._offset = self._read_at - len(rest)
         self._keep(rest)
         return lines
+
+    def _skimmed(self, block: bytes) -> bytes:
+        """The first and the last line may be parts of lines, and are left alone."""
+        if self.skim is None or len(block) < _SKIMMED_BYTES:
+            return block
+        begin, end = block.find(b"\n") + 1, block.rfind(b"\n") + 1
+        return block[:begin] + self.skim(block[begin:end]) + block[end:]
 
     def _keep(self, piece: bytes) -> None:
         room = MAX_LINE_BYTES - len(self._pending)

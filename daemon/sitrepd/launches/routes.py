@@ -8,12 +8,16 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, Field
 from sqlmodel import Session
 
 from sitrepd import facts
 from sitrepd.errors import Conflict, InvalidFact, UnknownId
 from sitrepd.facts import Scope
+from sitrepd.launches import samples
+from sitrepd.launches.check.model import Check
+from sitrepd.launches.check.routes import router as check_router
+from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch, LaunchCreate, LaunchPublic, LaunchRecord
 from sitrepd.launches.service import Launches
 from sitrepd.launches.slice import LAUNCH
@@ -57,6 +61,13 @@ class Moment(BaseModel):
     pid: int | None = None
     log_problem: str | None = None
     failure: str | None = None
+
+
+class Samples(BaseModel):
+    """Figures of a server over time, and what they come to."""
+
+    points: list[samples.Point]
+    summary: samples.Summary | None = None
 
 
 class StopIn(Shape):
@@ -161,6 +172,22 @@ def read_log(
 ) -> LogPart:
     """A piece of the server's log, from the end unless an offset is given."""
     row: Launch = facts.get(db, LAUNCH, fact_id)
+@router.get(
+    "/launches/{fact_id}/samples", name="get_launch_samples", response_model=Samples,
+    response_model_exclude_none=True, responses=problems(UnknownId),
+)  # fmt: skip
+def read_samples(
+    fact_id: FactId,
+    db: ReadDep,
+    since: Annotated[AwareDatetime | None, Query(description="Leave out what is older.")] = None,
+    points: Annotated[int, Query(ge=1, le=5000, description="At most so many, means over equal times.")] = 600,
+) -> Samples:
+    """Throughput, accept length, queue and token usage over time, from the server's batch lines."""
+    number = facts.number_of(db, LAUNCH, fact_id)
+    told = samples.series(db, number, since, points)
+    return Samples(points=told, summary=samples.summary(db, number, since))
+
+
     if not row.log_path:
         raise UnknownId(f"No log is known of {fact_id}.")
     path = FilePath(row.log_path) if FilePath(row.log_path).is_absolute() else FilePath(row.cwd or "/") / row.log_path

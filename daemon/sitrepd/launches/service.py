@@ -15,7 +15,7 @@ from sqlmodel import Session, col, select
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
-from sitrepd.launches import autopsy, start, store
+from sitrepd.launches import autopsy, retention, start, store
 from sitrepd.launches.discovery import adopt
 from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
@@ -64,6 +64,7 @@ class Launches(Service):
             await self._examine_left_over()
         self.restored.set()
         pause = self.runtime.settings.log_poll_s
+        retention.schedule(self.runtime)
         while True:
             behind = await self._look_at_all()
             await asyncio.sleep(0 if behind else pause)
@@ -230,6 +231,8 @@ class Launches(Service):
             await self._settle(number, watch, outcome)
         for number, ladder in list(self._stops.items()):
             if await asyncio.to_thread(ladder.step) == "stopped":
+            if not watch.is_due() and number not in self._stops:
+                continue
                 del self._stops[number]
         return behind
 

@@ -23,6 +23,10 @@ _LOOK_EVERY_S = 0.5
 _READY_LOOK_EVERY_S = 2.0
 _STEP_BYTES = 8 << 20
 _MOST_EVENTS = 5000
+_STEP_S = 0.2
+_HOLD_PROGRESS_S = 1.0
+_HOLD_FIGURES_S = 5.0
+_READY_READ_EVERY_S = 1.0
 _YOUNG_S = 15.0
 _STATES = ("starting", "loading", "capturing", "warming", "ready")
 
@@ -63,6 +67,8 @@ class Watch:
         self.facts = facts
         self.launcher = LocalLauncher()
         self.follower = follower
+        if type(follower) is LogFollower:  # what a container engine has wrapped does not look like the engine's lines
+            follower.skim = engine.skim
         self.parser = engine.parser(parser_state, tz=_zone(facts.timezone))
         self.ready = ready
         self.port_taken = False
@@ -74,6 +80,10 @@ class Watch:
         self.weight_bytes: int | None = None
         self.readiness = Readiness(engine, facts)
         self._asked_beforehand = False
+        self._held: list[e.LogEvent] = []
+        self._held_since = 0.0
+        self._stepped_at = 0.0
+        self._behind = False
         self._reached: str = "starting"
         self._looked_at = 0.0
 
@@ -87,9 +97,14 @@ class Watch:
             elif row.ended_at is not None:
                 self.ended_phases.append(row.name)
 
+    def is_due(self) -> bool:
+        """The log of a server that is ready can wait a little longer."""
+        return not self.ready or self._behind or time.monotonic() - self._stepped_at >= _READY_READ_EVERY_S
+
     def step(self) -> Outcome:
         """Look once, and return what is new; quick, but it reads files and may ask the server."""
         outcome = Outcome()
+        self._stepped_at = time.monotonic()
         if not self._asked_beforehand:
             self._ask_beforehand()
         self._read(outcome)
@@ -98,6 +113,8 @@ class Watch:
             self._looked_at = now
             self._look(outcome)
         outcome.state = self.state()
+        self._behind = not outcome.caught_up
+        self._hold(outcome)
         if outcome.worth_storing:
             position = self.follower.position
             outcome.position = position.to_json() if position else None
@@ -134,7 +151,8 @@ class Watch:
         return _READY_LOOK_EVERY_S if self.ready else _LOOK_EVERY_S
 
     def _read(self, outcome: Outcome) -> None:
-        budget = _STEP_BYTES
+        """For a fraction of a second at most: others wait for their turn, and for the interpreter."""
+        budget, until = _STEP_BYTES, time.monotonic() + _STEP_S
         while budget > 0:
             lines = self.follower.read()
             seen_at = self._seen_at()
@@ -143,7 +161,7 @@ class Watch:
             if self.follower.at_end:
                 break
             budget -= 1 << 20
-            if len(outcome.events) > _MOST_EVENTS:
+            if len(outcome.events) > _MOST_EVENTS or time.monotonic() > until:
                 break
         outcome.caught_up = self.follower.at_end
         self._note(outcome.events)
@@ -152,7 +170,20 @@ class Watch:
                 if isinstance(event, e.PhaseProgress):
                     self.course.feed([event])
                     self.progress[event.phase] = event
-        outcome.worth_storing = bool(outcome.events)
+
+    def _hold(self, outcome: Outcome) -> None:
+        """Progress and figures alone are not worth a transaction each: they wait, and the log's position with them."""
+        self._held += outcome.events
+        outcome.events = []
+        now = time.monotonic()
+        if not self._held:
+            return
+        hasty = any(not isinstance(event, e.PhaseProgress | e.Throughput) for event in self._held)
+        pause = _HOLD_FIGURES_S if isinstance(self._held[-1], e.Throughput) else _HOLD_PROGRESS_S
+        due = now - self._held_since >= pause or len(self._held) > _MOST_EVENTS
+        if hasty or due or outcome.exit or outcome.became_ready:
+            outcome.events, self._held, self._held_since = self._held, [], now
+            outcome.worth_storing = True
 
     def _seen_at(self) -> datetime:
         now = utc_now()

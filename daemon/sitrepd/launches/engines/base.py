@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
@@ -340,6 +340,11 @@ class Engine(Protocol):
 
     @property
     def stop_signals(self) -> tuple[StopStep, ...]: ...
+
+    @property
+    def skim(self) -> Callable[[bytes], bytes] | None:
+        """Leaves out of a large piece of a log the lines that repeat and tell nothing of a start."""
+        ...
 
     def recognises(self, argv: Sequence[str]) -> bool: ...
 

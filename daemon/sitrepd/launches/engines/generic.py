@@ -52,6 +52,10 @@ class GenericEngine:
     def stop_signals(self) -> tuple[StopStep, ...]:
         return (StopStep("SIGTERM", "main", 30.0), StopStep("SIGKILL", "group", 5.0))
 
+    @property
+    def skim(self) -> None:
+        """Nothing is known that could be left out."""
+
     def recognises(self, argv: Sequence[str]) -> bool:
         return bool(argv)
 

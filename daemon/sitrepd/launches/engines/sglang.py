@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import PurePosixPath
 from typing import Any
 
-from sitrepd.launches.engines import _flags
+from sitrepd.launches.engines import _flags, _skim
 from sitrepd.launches.engines._sglang_parser import SglangParser
 from sitrepd.launches.engines.base import CommandFacts, LogParser, Probe, StopStep
 from sitrepd.redact import is_secret_name, redact_argv
@@ -43,6 +43,10 @@ class SglangEngine:
     def stop_signals(self) -> tuple[StopStep, ...]:
         """SIGTERM to the main process alone drains; to the whole group it looks like a crash."""
         return (StopStep("SIGTERM", "main", 30.0), StopStep("SIGKILL", "group", 5.0))
+
+    @property
+    def skim(self) -> Callable[[bytes], bytes]:
+        return _skim.sglang
 
     def recognises(self, argv: Sequence[str]) -> bool:
         """`python -m sglang.launch_server`, `sglang serve`, and the same behind nohup, env, numactl or bash -c."""
