@@ -93,7 +93,12 @@ def _claiming(resource: str) -> Callable[..., None]:
         if for_ and until:
             raise typer.BadParameter("--for or --until, not both.")
         end = (datetime.now(UTC) + duration_of(for_)).isoformat() if for_ else values.moment(until) if until else None
-        body = {"resource": resource, "numbers": numbers_of(numbers), "owner": owner or _user(), "why": why}
+        body: dict[str, Any] = {
+            "resource": resource,
+            "numbers": numbers_of(numbers),
+            "owner": owner or _user(),
+            "why": why,
+        }
         body |= {"until": end, "pid": pid}
         answer = cli.client.post("/claims", {name: value for name, value in body.items() if value is not None})
         cli.show(answer, _say)

@@ -23,6 +23,7 @@ VERBS = {
     "init": "init",
     "resume": "resume",
     "checkpoint": "checkpoints",
+    "check": "check",
     "launch": "launches",
     "watch": "watch",
     "wait": "wait",

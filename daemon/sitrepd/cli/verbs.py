@@ -27,7 +27,8 @@ EXIT_CODES = {
     REFUSED: "Refused by the daemon, or not possible: the error says why and what would be right.",
     USAGE: "The command line is wrong.",
     UNREACHABLE: "No daemon can be reached, and none could be started.",
-    NOT_READY: "`launch --watch` and `watch`: the server failed, ended or was lost before it became ready.",
+    NOT_READY: "`launch --watch` and `watch`: the server failed, ended or was lost before it became ready. `check`: a "
+    "warning or an error speaks against the launch.",
     ENDED: "`wait`: the server ended; `failed` and `lost` are 4.",
     OTHER: "`wait`: another of the states or phases that were given than the first.",
     TIME_OVER: "`wait`: the time was over.",

@@ -87,6 +87,12 @@ class LogPart(BaseModel):
     size: int
 
 
+class LaunchStarted(LaunchPublic):
+    """A launch as it was just made."""
+
+    checks: list[Check] | None = Field(None, description="What spoke against it beforehand, if anything did.")
+
+
 async def _create(body: LaunchCreate, runtime: Runtime, hint: current.Hint, teller: str) -> Any:
     def session_of(db: Session) -> int | None:
         return current.resolve_or_none(db, hint)
@@ -95,12 +101,15 @@ async def _create(body: LaunchCreate, runtime: Runtime, hint: current.Hint, tell
         session_id = session_of(db)
     if body.start:
         service: Launches = runtime.live["launch_service"]
+        against = await before_a_launch(runtime, body, session_id, teller.removeprefix("told:"))
         number = await service.start(body, session_id, teller)
     else:
+        against = []
         number = await _record(body, runtime, session_id, teller)
     runtime.activity.touch(session_id)
     with runtime.store.read() as db:
-        return facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, number))
+        told = facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, number))
+    return LaunchStarted.model_validate({**told.model_dump(), "checks": against or None})
 
 
 async def _record(body: LaunchCreate, runtime: Runtime, session_id: int | None, teller: str) -> int:
@@ -114,7 +123,7 @@ async def _record(body: LaunchCreate, runtime: Runtime, session_id: int | None, 
 
 
 _CREATED: dict[str, Any] = {
-    "status_code": 201, "response_model": LaunchPublic, "response_model_exclude_none": True,
+    "status_code": 201, "response_model": LaunchStarted, "response_model_exclude_none": True,
     "responses": problems(Conflict, InvalidFact),
 }  # fmt: skip
 
@@ -163,15 +172,6 @@ def live(fact_id: FactId, db: ReadDep, runtime: RuntimeDep) -> Moment:
     return Moment(**shared, **{**dataclasses.asdict(moment), "state": row.state or moment.state})
 
 
-@router.get("/launches/{fact_id}/log", name="get_launch_log")
-def read_log(
-    fact_id: FactId,
-    db: ReadDep,
-    offset: Annotated[int | None, Query(description="Byte to start at; negative counts from the end.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_LOG_BYTES, description="Bytes.")] = 65536,
-) -> LogPart:
-    """A piece of the server's log, from the end unless an offset is given."""
-    row: Launch = facts.get(db, LAUNCH, fact_id)
 @router.get(
     "/launches/{fact_id}/samples", name="get_launch_samples", response_model=Samples,
     response_model_exclude_none=True, responses=problems(UnknownId),
@@ -188,6 +188,15 @@ def read_samples(
     return Samples(points=told, summary=samples.summary(db, number, since))
 
 
+@router.get("/launches/{fact_id}/log", name="get_launch_log")
+def read_log(
+    fact_id: FactId,
+    db: ReadDep,
+    offset: Annotated[int | None, Query(description="Byte to start at; negative counts from the end.")] = None,
+    limit: Annotated[int, Query(ge=1, le=_MOST_LOG_BYTES, description="Bytes.")] = 65536,
+) -> LogPart:
+    """A piece of the server's log, from the end unless an offset is given."""
+    row: Launch = facts.get(db, LAUNCH, fact_id)
     if not row.log_path:
         raise UnknownId(f"No log is known of {fact_id}.")
     path = FilePath(row.log_path) if FilePath(row.log_path).is_absolute() else FilePath(row.cwd or "/") / row.log_path
@@ -208,4 +217,4 @@ def routers() -> Sequence[APIRouter]:
     from sitrepd.launches.discovery.routes import router as discovered
     from sitrepd.launches.repeat.routes import router as repeated
 
-    return router, discovered, repeated, fact_routes(LAUNCH, create=False)
+    return router, check_router, discovered, repeated, fact_routes(LAUNCH, create=False)
