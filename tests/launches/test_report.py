@@ -169,3 +169,14 @@ def test_many_launches_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> No
 )
 def test_lines_that_a_shell_joins_are_joined(told: str, one_line: str) -> None:
     assert joined(told) == one_line
+
+
+def test_a_server_that_was_stopped_is_not_said_to_have_died_of_a_signal(tmp_path: Path) -> None:
+    def change(db: Session) -> None:
+        ended = {"state": "exited", "ended_at": BEGAN, "exit_signal": 9}
+        watched(**ended, process={"stop_asked_at": "2026-12-01T03:00:00Z"}, from_launch_id=2)(db)
+        watched(2, **ended, process={})(db)
+
+    lines = section_text(written(tmp_path, [SESSION, LAUNCH, {**LAUNCH, "name": "other"}], change), "launches")
+    assert any(line.startswith("- L1 three steps exited, stopped on request; sglang, repeats L2") for line in lines)
+    assert any(line.startswith("- L2 other exited by signal 9") for line in lines)

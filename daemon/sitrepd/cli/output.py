@@ -150,7 +150,9 @@ def measure(told: Mapping[str, Any] | Decimal | int | None) -> str:
 
 def setting(value: Any) -> str:
     """The value of a setting on one line, as it would be typed."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str | Decimal):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=float)
 
 
 def fact(told: Mapping[str, Any], depth: int = 0) -> None:

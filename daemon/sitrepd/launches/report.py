@@ -8,13 +8,14 @@ from typing import Any
 from sqlmodel import col
 
 from sitrepd import reporting as r
+from sitrepd.launches.discovery.told import beside
 from sitrepd.launches.models import ALIVE, Launch, LaunchPhase, LaunchSize
 from sitrepd.sections import Report, Section
 
 _COLUMNS = (
     "id", "name", "engine", "command", "argv", "env", "cwd", "host_id", "log_path", "port", "model", "model_id",
     "draft_model", "draft_model_id", "state", "started_at", "ready_at", "ended_at", "exit_code", "exit_signal",
-    "failure", "suspect", "watched", "warnings", "at", "provenance", "imported_from",
+    "failure", "suspect", "watched", "warnings", "at", "provenance", "imported_from", "from_launch_id", "process",
 )  # fmt: skip
 _HISTORY = 50
 _FAILURES = 3
@@ -34,7 +35,7 @@ def report(report: Report) -> list[Section]:
     failures = [told.failure(row) for row in _failed(found)]
     if known and not current:
         items = [{"kind": "none", "ids": [], "what": "no launch", "order": 0}]
-    now = [*items, *failures, *_elsewhere(report)]
+    now = [*items, *failures, *_elsewhere(report), *beside(report.live.get("servers"))]
     history = [told.past(row) for row in sorted(known.values(), key=lambda row: -row.id) if row not in current]
     earlier = r.count(report, "launch") - len(known)
     return [
@@ -110,6 +111,7 @@ class _Told:
             draft_model=self._models.get(row.draft_model_id) or row.draft_model,
             port=row.port,
             log_path=row.log_path,
+            repeats=r.public("L", row.from_launch_id),
             told_by=row.provenance,
             imported_from=row.imported_from,
             at=r.when(row.at),
@@ -146,9 +148,12 @@ class _Told:
 
 
 def _end(row: Any) -> dict[str, Any]:
+    """How it ended; SGLang kills itself once it has drained, so of one that was stopped the signal tells nothing."""
+    stopped = row.state == "exited" and "stop_asked_at" in (row.process or {})
     return r.present(
-        ended_at=r.when(row.ended_at), exit_code=row.exit_code, exit_signal=row.exit_signal, failure=row.failure
-    )
+        ended_at=r.when(row.ended_at), exit_code=row.exit_code, exit_signal=row.exit_signal, failure=row.failure,
+        stopped=stopped or None,
+    )  # fmt: skip
 
 
 def _size(row: Any) -> dict[str, Any]:

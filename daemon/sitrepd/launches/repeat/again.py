@@ -107,7 +107,7 @@ def _environment(
     elif asked.env:
         env |= asked.env
     left_out = sorted(set(missing) - set(env))
-    said = f"{', '.join(left_out)} of its environment: not set where this was asked for, and left out."
+    said = f"Left out of its environment, since the one who asked has no such secret: {', '.join(left_out)}."
     return env, (said,) if left_out else ()
 
 

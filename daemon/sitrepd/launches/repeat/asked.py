@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sitrepd.redact import is_secret_name
+
 # Flags by another name than the setting that they set.
 SETTING = {
     "tp": "tp_size", "tensor_parallel_size": "tp_size", "dp": "dp_size", "data_parallel_size": "dp_size",
@@ -53,6 +55,8 @@ def settings_of(flags: Mapping[str, Any], settings: Mapping[str, Any]) -> list[S
     """In the order of the flags, then what the engine chose; without settings, what was asked for alone."""
     found: dict[str, Setting] = {}
     for flag, asked in flags.items():
+        if is_secret_name(flag):
+            continue
         name = flag if flag in settings else SETTING.get(flag, flag)
         found[name] = _judged(name, asked, settings)
     for name, usual in _ITS_CHOICE.items():

@@ -9,8 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from sitrepd.launches.repeat.around import needed
 from sitrepd.launches.repeat.asked import SETTING
 from sitrepd.launches.repeat.sides import Side
+from sitrepd.redact import is_secret_name
 
 # Differ between any two starts without meaning anything.
 _NOISE_SETTINGS = {"random_seed", "launch_command", "nccl_port"}
@@ -89,16 +91,21 @@ def _program(argv: Sequence[str]) -> list[str]:
 
 
 def _flags(side: Side) -> dict[str, Any]:
-    return {SETTING.get(name, name): value for name, value in side.facts.flags.items()}
+    flags = side.facts.flags.items()
+    return {SETTING.get(name, name): value for name, value in flags if not is_secret_name(name)}
 
 
 def _environment(a: Side, b: Side) -> Iterator[Difference]:
     """The surroundings count only where they are known of both."""
+    # Where a secret of the command came from, when it was run again.
+    secrets = needed(a.row, a.around) | needed(b.row, b.around)
     if (a.around is None) == (b.around is None):
         one, other = a.environment, b.environment
     else:
         one, other = ({**(side.row.env or {}), **side.assigned} for side in (a, b))
     for difference in _differences(one, other):
+        if difference.name in secrets and difference.name not in a.assigned | b.assigned:
+            continue
         if not _NOISE_ENV.fullmatch(difference.name):
             yield difference
 

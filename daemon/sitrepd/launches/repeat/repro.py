@@ -93,9 +93,13 @@ def _stack_head(stack: Any) -> Iterator[str]:
 
 
 def _secrets(side: Side) -> Iterator[str]:
-    """The secrets that the command itself has, and those of its surroundings that it may miss."""
-    for name in sorted(needed(side.row, side.around)):
-        yield f': "${{{name}:?set {name}: it is a secret and was not recorded}}"'
+    """A loop, since a line such as `NAME: …` would itself be taken for a secret."""
+    names = sorted(needed(side.row, side.around))
+    if names:
+        yield "# Secrets are not recorded: set these before."
+        yield f"for name in {' '.join(names)}; do"
+        yield '  [ -n "${!name}" ] || { echo "$name is not set" >&2; exit 1; }'
+        yield "done"
 
 
 def _install(side: Side) -> Iterator[str]:
@@ -143,9 +147,10 @@ def _export(name: str, value: str) -> str:
 
 def _paths(side: Side) -> Iterator[str]:
     """Folders that the command names; what is no path is a name that the engine looks up elsewhere."""
-    for flag, path in (("model", side.facts.model_path or side.row.model), ("draft", side.facts.draft_model_path)):
+    models = (("model", side.facts.model_path or side.row.model), ("draft model", side.facts.draft_model_path))
+    for what, path in models:
         if path and path.startswith(("/", "./", "../", "~/")) and not references(path):
-            said = shlex.quote(f"the {flag} model {path} is not here")
+            said = shlex.quote(f"the {what} {path} is not here")
             yield f"[ -e {_home(path)} ] || {{ echo {said} >&2; exit 1; }}"
 
 

@@ -25,7 +25,7 @@ class Side:
     row: Launch
     facts: CommandFacts
     argv: Sequence[str]
-    assigned: Mapping[str, str]
+    assigned: dict[str, str]
     phases: Sequence[dict[str, Any]] = ()
     sizes: Sequence[dict[str, Any]] = ()
     stack: Any = None

@@ -75,7 +75,7 @@ def plain_name(flag: str) -> str:
 def _without(words: Sequence[Known], name: str) -> list[Op]:
     places = _places(words, name)
     if not places:
-        there = ", ".join(sorted({f"--{plain_name(one)}" for word in words if (one := _flag(word))}))
+        there = ", ".join(sorted({one for word in words if (one := _flag(word))}))
         raise InvalidFact(f"There is no --{plain_name(name)} to leave out. The command has {there or 'no flags'}.")
     return [Op(place, _end(words, place)) for place in places]
 
