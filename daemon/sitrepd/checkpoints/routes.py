@@ -70,6 +70,9 @@ class Resumed(Shape):
     budget: int | Text | None = Field(None, description=_BUDGET)
 
 
+_ASKED, _RESUMED = CheckpointAsked(), Resumed()  # where there is no body
+
+
 class Handed(BaseModel):
     checkpoint: str
     delivery: str
@@ -133,12 +136,12 @@ def list_in(
     responses={200: {"description": "The latest one again: no fact has changed."}, **problems(NoSession, UnknownId)},
 )
 async def create(
-    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, response: Response, body: CheckpointAsked | None = None
+    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, response: Response, body: CheckpointAsked = _ASKED
 ) -> Any:
     """Make a checkpoint now; where no fact has changed, the latest one is answered, and no number is used."""
     number = await _session(runtime, fact_session, hint)
     runtime.activity.touch(number)
-    made = await checkpoints(runtime).make(number, (body or CheckpointAsked()).trigger)
+    made = await checkpoints(runtime).make(number, body.trigger)
     response.status_code = 201 if made.new else 200
     response.headers["Location"] = f"/api/v1/checkpoints/C{made.checkpoint.id}"
     return _public(runtime, made.checkpoint)
@@ -171,16 +174,15 @@ async def read(
     responses={200: _TEXTS, **problems(NoSession, UnknownId, InvalidFact)},
 )
 async def resume(
-    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, body: Resumed | None = None, format: FormatQuery = None
+    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, body: Resumed = _RESUMED, format: FormatQuery = None
 ) -> Response:
     """Hand the latest checkpoint over: what is new since in front of the stored text, and a delivery to remember it."""
-    told = body or Resumed()
     if format not in (None, "md", "txt", "json"):
         raise InvalidFact(f"format={format!r}: a hand-over is md, txt or json.")
-    budget = runtime.settings.checkpoint_budget if told.budget is None else parse_budget(str(told.budget))
+    budget = runtime.settings.checkpoint_budget if body.budget is None else parse_budget(str(body.budget))
     number = await _session(runtime, fact_session, hint)
     runtime.activity.touch(number)
-    handed = await deliver.resume(runtime, number, told.to, budget)
+    handed = await deliver.resume(runtime, number, body.to, budget)
     if format == "json":
         document = Handed(checkpoint=handed.checkpoint, delivery=str(handed.delivery), text=handed.text)
         return Response(document.model_dump_json(), media_type="application/json")
