@@ -28,6 +28,7 @@ from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
 from sitrepd.launches.processes import Stat, process_tree
+from sitrepd.launches.start import Plan
 from sitrepd.launches.stop import StopLadder
 from sitrepd.launches.watch import Outcome, Watch
 from sitrepd.runtime import Runtime
@@ -63,8 +64,8 @@ class Launches(Service):
             self.restored.set()
             await self._examine_left_over()
         self.restored.set()
-        pause = self.runtime.settings.log_poll_s
         retention.schedule(self.runtime)
+        pause = self.runtime.settings.log_poll_s
         while True:
             behind = await self._look_at_all()
             await asyncio.sleep(0 if behind else pause)
@@ -81,7 +82,7 @@ class Launches(Service):
         finally:
             self._starting.discard(number)
 
-    async def _start(self, plan: start.Plan, number: int, session_id: int | None, provenance: str) -> int:
+    async def _start(self, plan: Plan, number: int, session_id: int | None, provenance: str) -> int:
         state_dir = self.runtime.settings.launches_dir / ids.public_id("L", number)
         request = plan.request(state_dir)
         columns = plan.columns(request)
@@ -172,10 +173,12 @@ class Launches(Service):
     async def _restore(self) -> None:
         rows = await asyncio.to_thread(self._stored)
         for row, phases in rows:
-            process = row.process or {}
+            process, number = row.process or {}, row.id or 0
             launched = start.launched_from(process, row.started_at)
             engine, facts = self._engine_of(row)
-            self._watch(row.id or 0, launched, engine, facts, row, phases)
+            self._watch(number, launched, engine, facts, row, phases)
+            if "stop_asked_at" in process:
+                await self._begin_stop(number, process.get("stop_grace_s"))
         await self._restore_unstored()
 
     def _stored(self) -> list[tuple[Launch, list[LaunchPhase]]]:
@@ -211,10 +214,10 @@ class Launches(Service):
 
     async def _restore_folder(self, folder: Path, number: int) -> None:
         with self.runtime.store.read() as db:
-            if db.get(Launch, number) is not None:
+            if number in self._starting or db.get(Launch, number) is not None:
                 return
         told = json.loads((folder / start.REQUEST_NAME).read_text())
-        launched = self.launcher.adopt(folder)
+        launched = await asyncio.to_thread(self.launcher.adopt, folder)
         row = await self.runtime.store.write_async(
             lambda db: self._insert(db, number, told["columns"], launched, told["session_id"], told["provenance"])
         )
@@ -226,13 +229,13 @@ class Launches(Service):
     async def _look_at_all(self) -> bool:
         behind = False
         for number, watch in list(self._watches.items()):
+            if not watch.is_due() and number not in self._stops:
+                continue
             outcome = await asyncio.to_thread(watch.step)
             behind = behind or not outcome.caught_up
             await self._settle(number, watch, outcome)
         for number, ladder in list(self._stops.items()):
             if await asyncio.to_thread(ladder.step) == "stopped":
-            if not watch.is_due() and number not in self._stops:
-                continue
                 del self._stops[number]
         return behind
 
@@ -277,18 +280,24 @@ class Launches(Service):
 
     async def stop(self, number: int, grace_s: float | None) -> None:
         """Ask the server to end: SIGTERM to its main process, then SIGKILL to all that is left after `grace_s`."""
-        watch = self._watches.get(number)
-        if watch is None:
+        if number not in self._watches:
             raise Conflict(
                 f"{ids.public_id('L', number)} does not run on this host, or is not watched: nothing to stop."
             )
         if number in self._stops:
             return
+        # First what is meant, then the signal: a daemon that dies in between goes on with it when it is back.
+        await self.runtime.store.write_async(lambda db: _record_stop(db, number, grace_s))
+        await self._begin_stop(number, grace_s)
+
+    async def _begin_stop(self, number: int, grace_s: float | None) -> None:
+        watch = self._watches.get(number)
+        if watch is None or number in self._stops:
+            return
         steps = watch.engine.stop_signals
         ladder = StopLadder(self.launcher, watch.launched, grace_s if grace_s is not None else steps[0].grace_s)
         self._stops[number] = ladder
         await asyncio.to_thread(ladder.ask)
-        await self.runtime.store.write_async(lambda db: _record_stop(db, number))
 
     async def wait_ended(self, number: int, timeout_s: float) -> bool:
         """Whether the launch has ended, processes and all, within the time."""
@@ -300,9 +309,9 @@ class Launches(Service):
         return True
 
 
-def _record_stop(db: Session, number: int) -> None:
+def _record_stop(db: Session, number: int, grace_s: float | None) -> None:
     row = db.get(Launch, number)
     if row is not None:
-        row.process = {**(row.process or {}), "stop_asked_at": iso(utc_now())}
+        row.process = {**(row.process or {}), "stop_asked_at": iso(utc_now()), "stop_grace_s": grace_s}
         db.add(row)
         events.record(db, "launch.changed", ids.public_id("L", number), row.session_id, stop="asked")
