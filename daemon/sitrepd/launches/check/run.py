@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sitrepd.errors import SitrepError
@@ -61,7 +63,7 @@ async def checks(
         subject = await asyncio.to_thread(subject_of, body, hardware)
     except SitrepError as error:
         return [Check(name="command", level="error", text=error.detail)]
-    tasks = {asyncio.create_task(asyncio.to_thread(_made, name, subject, look)): name for name in CHECKS}
+    tasks = {_in_thread(name, subject, look): name for name in CHECKS}
     done, late = await asyncio.wait(tasks, timeout=timeout_s)
     found = [check for task, name in tasks.items() if task in done for check in task.result()]
     found += [
@@ -70,6 +72,25 @@ async def checks(
         if task in late
     ]
     return sorted(found, key=lambda check: _ORDER[check.level])
+
+
+def _in_thread(name: str, subject: Subject, look: Look) -> asyncio.Future[list[Check]]:
+    """Not in the loop's pool, whose threads the daemon's end waits for: an interpreter may take its time to answer."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[list[Check]] = loop.create_future()
+
+    def settle(found: list[Check]) -> None:
+        if not future.done():
+            future.set_result(found)
+
+    def work() -> None:
+        found = _made(name, subject, look)
+        # The loop may be closed by now: then nobody waits for this.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=work, name=f"sitrep-check-{name}", daemon=True).start()
+    return future
 
 
 def _made(name: str, subject: Subject, look: Look) -> list[Check]:
