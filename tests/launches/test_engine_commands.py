@@ -45,7 +45,7 @@ def test_commands_of_sglang(command: str) -> None:
     [
         "grep sglang.launch_server /var/log/syslog",
         "python -m sglang.bench_serving --backend sglang",
-        "vllm serve m",
+        "lmdeploy serve m",
         "ray serve sglang",
         "sglang generate --model-path m",
         "bash -c 'echo \"unbalanced'",
@@ -117,9 +117,9 @@ def test_how_sglang_is_asked_and_stopped() -> None:
 
 
 def test_generic_engine_of_a_command() -> None:
-    engine = engine_for(["vllm", "serve", "m", "--port", "9000"], ready_url="http://127.0.0.1:9000/health")
+    engine = engine_for(["lmdeploy", "serve", "m", "--port", "9000"], ready_url="http://127.0.0.1:9000/health")
     assert isinstance(engine, GenericEngine)
-    facts = engine.describe(["vllm", "serve", "--model", "m", "--port=9000", "--tensor-parallel-size", "4"], {})
+    facts = engine.describe(["lmdeploy", "serve", "--model", "m", "--port=9000", "--tensor-parallel-size", "4"], {})
     assert (facts.engine, facts.model_path, facts.port, facts.tp_size, facts.host) == ("generic", "m", 9000, 4, None)
     probe = engine.probes[0]
     assert probe.path == "http://127.0.0.1:9000/health"
@@ -131,6 +131,6 @@ def test_engines_by_name() -> None:
     assert engine_named("sglang").name == "sglang"
     assert engine_named("generic", ready_pattern="up").name == "generic"
     with pytest.raises(KeyError):
-        engine_named("vllm")
+        engine_named("lmdeploy")
     with pytest.raises(ValueError, match="no regular expression"):
         engine_named("generic", ready_pattern="(")

@@ -18,6 +18,7 @@ EXPECTED = {
     "cpu-0.5.23-success": ("exited", None, None),
     "cpu-0.5.23-tp2-ranks": ("failed", "dist_init", "scheduler_exception"),
     "h200-0.5.16-base-cold-jit": ("exited", None, None),
+    "h200-0.5.16-eagle3-s2": ("exited", None, None),
     "h200-0.5.16-eagle3-s3": ("exited", None, None),
     "h200-0.5.16-fail-context-len": ("failed", "starting", "context_length"),
     "h200-0.5.16-fail-draft-hidden": ("failed", "load_draft_weights", "draft_model"),

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from sitrepd.launches.engines.base import Engine
 from sitrepd.launches.engines.generic import GenericEngine
 from sitrepd.launches.engines.sglang import SglangEngine
+from sitrepd.launches.engines.vllm import VllmEngine
 
-_KNOWN: tuple[Engine, ...] = (SglangEngine(),)
+_KNOWN: tuple[Engine, ...] = (SglangEngine(), VllmEngine())
 
 __all__ = ["engine_for", "engine_named"]
 

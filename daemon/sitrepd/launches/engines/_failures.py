@@ -112,6 +112,10 @@ class FailureWatch:
     def finish(self) -> list[LogEvent]:
         return self._close() + self._accuse()
 
+    def announce(self, where: str, message: str, rank: str, at: datetime, phase: str) -> list[LogEvent]:
+        """A record says that a traceback comes, which is a failure."""
+        return self._announce(where, message, rank, at, phase)
+
     def _announce(self, where: str, message: str, rank: str, at: datetime, phase: str) -> list[LogEvent]:
         """Another rank's traceback amid an unfinished one goes into the earlier: its cause is the one that counts."""
         if self._block is not None and self._block.stamped and not self._block.complete:
