@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +75,18 @@ def test_a_finding_that_later_replaces_another_supersedes_it(session: TestClient
     session.post(f"{API}/findings", json={"kind": "decision", "title": "new"}).raise_for_status()
     session.patch(f"{API}/findings/F2", json={"supersedes": "F1"}).raise_for_status()
     assert session.get(f"{API}/findings/F1").json()["status"] == "superseded"
+
+
+def test_what_is_no_json_is_named_with_its_place(client: TestClient) -> None:
+    answer = client.post(f"{API}/sessions", content='{"name": x}', headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "body: not valid JSON (Expecting value at character 9)."
+
+
+def test_a_log_that_is_a_pipe_is_not_waited_for(session: TestClient, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    told = {"start": False, "command": "x", "log_path": str(tmp_path / "log")}
+    launch = session.post(f"{API}/launches", json=told).json()["id"]
+    answer = session.get(f"{API}/launches/{launch}/log")
+    assert answer.status_code == 409
+    assert "no file" in answer.json()["detail"]

@@ -37,7 +37,7 @@ async def _told(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    errors = [{"field": field_name(one["loc"]), "message": message(one)} for one in error.errors()]
+    errors = [{"field": _place(one), "message": message(one)} for one in error.errors()]
     detail = "; ".join(f"{one['field'] or 'body'}: {one['message']}" for one in errors[:5])
     return problem(422, "Invalid input", f"{detail}.", instance=request.url.path, errors=errors)
 
@@ -61,6 +61,10 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     return problem(500, "Internal error", detail, instance=request.url.path)
 
 
+def _place(error: Any) -> str:
+    return "" if error["type"] == "json_invalid" else field_name(error["loc"])
+
+
 def field_name(place: tuple[int | str, ...]) -> str:
     """("body", "metrics", "x", "value") as "metrics.x.value"; ("query", "limit") as "query limit"."""
     parts = [str(part) for part in place]
@@ -74,5 +78,5 @@ def message(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         return "unknown field"
     if error["type"] == "json_invalid":
-        return f"not valid JSON ({error.get('ctx', {}).get('error', text)})"
+        return f"not valid JSON ({error.get('ctx', {}).get('error', text)} at character {error['loc'][-1]})"
     return text[:1].lower() + text[1:]

@@ -139,7 +139,7 @@ def test_profiles_trainings_and_references(tmp_path: Path) -> None:
     recent, early = section_text(rendered, "training")
     assert recent == "- T2, model /some/path; step 5: loss 1.25 nat"
     assert early.startswith(
-        "- T1 t, model M1 drafter, data {'rows': 100}; the last of 15 points; epoch 3 step 30: accept_rate 0.4;"
+        '- T1 t, model M1 drafter, data {"rows": 100}; the last of 15 points; epoch 3 step 30: accept_rate 0.4;'
     )
     assert early.endswith("epoch 14 step 140: accept_rate 0.4; slow")
     assert section_text(rendered, "references") == ["- R1 paper, from them: tps 100 tok/s — n"]
@@ -157,3 +157,37 @@ def test_a_sweep_tells_what_became_of_its_trials(tmp_path: Path) -> None:
 
 def test_nothing_is_said_where_there_is_nothing(tmp_path: Path) -> None:
     assert sections(written(tmp_path, [SESSION])) == {"now", "goal"}
+
+
+def test_a_row_that_a_table_cannot_hold_stands_after_it(tmp_path: Path) -> None:
+    rendered = written(
+        tmp_path, [SESSION, run("base | old", 5, baseline=True), run("a", 6), run("b", 7, note="x | y"), run("c", 4)]
+    )
+    assert section_text(rendered, "benchmarks") == [
+        "| B2 a | 6 tok/s | +20.0 % |  |",
+        "| B4 c | 4 tok/s | -20.0 % |  |",
+        "- B1 base | old; 5 tok/s; baseline",
+        "- B3 b; 7 tok/s; +40.0 %; best, one run, x | y",
+    ]
+
+
+def test_a_run_without_a_name_is_called_by_its_id_once(tmp_path: Path) -> None:
+    told = {"type": "benchmark", "baseline": True, "metrics": {"output_throughput": {"value": 5, "unit": "tok/s"}}}
+    rendered = written(tmp_path, [SESSION, told])
+    assert section_text(rendered, "best")[0].startswith("- B1: 5 tok/s")
+    assert section_text(rendered, "benchmarks")[0] == "| B1 | 5 tok/s |  | baseline, best, one run |"
+
+
+def test_lists_and_mappings_are_json_and_nothing_in_them_is_escaped(tmp_path: Path) -> None:
+    told = {"cmd": "a 'b' > c & <d>", "n": [1, None, True]}
+    rendered = written(
+        tmp_path,
+        [
+            SESSION,
+            {"type": "sweep", "template": told},
+            {"type": "training", "data": told, "points": [{"step": 1, "metrics": {"loss": 2.5}}]},
+        ],
+    )
+    line = """{"cmd": "a 'b' > c & <d>", "n": [1, null, true]}"""
+    assert section_text(rendered, "sweeps") == [f"- W1; template {line}"]
+    assert section_text(rendered, "training") == [f"- T1, data {line}; step 1: loss 2.5"]

@@ -25,6 +25,7 @@ _RULES: tuple[tuple[str, str | None, Better | None], ...] = (
     # sglang.bench_serving, vllm bench serve
     (r"request_throughput|request_goodput", "req/s", "higher"),
     (r"(?:.*_)?throughput|.*tokens_per_s(?:econd)?|tps", "tok/s", "higher"),
+    (r".*_per_(?:s|sec|second)", None, "higher"),
     (r"duration|.*latency|last_ttft|.*_s|.*_seconds|.*_time", "s", "lower"),
     (r"completed", "requests", "higher"),
     (r"failed", "requests", "lower"),

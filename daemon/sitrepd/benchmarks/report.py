@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -20,6 +21,7 @@ _COLUMNS = (
     "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact",
 )  # fmt: skip
 _BEST = 3
+_AFTER_TABLE = 5_000
 _ROWS = 200
 _DETAILS = 20
 _LIST = "sitrep bench list"
@@ -157,10 +159,12 @@ def _table_item(
     work: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20} | _figures(row)
-    return item | r.present(
+    item |= r.present(
         settings=_told({name: value for name, value in config.items() if name not in common}),
         workload=_told({name: value for name, value in workload.items() if name not in work}),
     )
+    # What a table cannot hold is printed as a list item, which would end the table if it stood in its midst.
+    return item | ({"order": _AFTER_TABLE + place} if "|" in json.dumps(item) else {})
 
 
 def _shared(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -39,8 +40,8 @@ def is_clean(text: str) -> bool:
 
 
 def one_line(text: Any) -> str:
-    """The text on one line; only breaks become spaces."""
-    told = clean_text(str(text))
+    """The text on one line; only breaks become spaces. Lists and mappings are printed as JSON."""
+    told = clean_text(json.dumps(text, ensure_ascii=False) if isinstance(text, dict | list) else str(text))
     return told if "\n" not in told else re.sub(r"\s*\n\s*", " ", told.strip())
 
 

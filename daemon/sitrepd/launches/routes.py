@@ -200,6 +200,8 @@ def read_log(
     if not row.log_path:
         raise UnknownId(f"No log is known of {fact_id}.")
     path = FilePath(row.log_path) if FilePath(row.log_path).is_absolute() else FilePath(row.cwd or "/") / row.log_path
+    if path.exists() and not path.is_file():  # a pipe would keep whoever opens it waiting
+        raise Conflict(f"The log {path} is no file that can be read again.")
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
