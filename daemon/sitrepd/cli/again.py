@@ -79,7 +79,7 @@ def _asked(
     told = {
         "set": flags(set_ or []), "unset": unset or None, "env": values.text_pairs(env or []) or None, "name": name,
         "log_path": os.path.abspath(log) if log and cli.is_local else log,
-        "caller_env": _environment() if cli.is_local else None,
+        "caller_env": environment() if cli.is_local else None,
     }  # fmt: skip
     return {key: value for key, value in told.items() if value}
 
@@ -101,7 +101,8 @@ def flags(told: list[str]) -> dict[str, Any]:
     return found
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """This shell's, as far as it is text; where the daemon is on this machine it finds secrets in it."""
     return {name: value for name, value in os.environ.items() if is_text(name) and is_text(value)}
 
 

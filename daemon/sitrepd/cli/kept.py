@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sitrepd.cli import output
+from sitrepd.cli.again import environment
 from sitrepd.cli.client import Answer
 from sitrepd.cli.stop import Launch
 from sitrepd.cli.verbs import Cli, verb
@@ -53,9 +54,10 @@ def repro(
 def bundle(cli: Cli, launch: Launch, out: Out = None) -> None:
     """Write an archive for a bug report: the log around the cause, versions, topology, command, phases, diagnosis.
 
-    Secrets are left out. Without -o it is written here, as sitrep-L14.tar.gz.
+    Secrets are left out, also the values of those in this shell's environment. Without -o it is written here, as
+    sitrep-L14.tar.gz.
     """
-    answer = cli.client.get(f"/launches/{launch}/bundle")
+    answer = cli.client.post(f"/launches/{launch}/bundle", {"caller_env": environment()} if cli.is_local else {})
     path = _write(out or f"sitrep-{launch.upper()}.tar.gz", answer, 0o644)
     if cli.json:
         output.as_json({"launch": launch, "path": str(path), "bytes": len(answer.body)})

@@ -15,10 +15,10 @@ REPLAY = f"{shlex.quote(sys.executable)} -m sitrepd.demo.replay"
 SECRET = "sk-live-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
 
 
-def line(port: int, log: Path, seconds: float = 1, more: str = "") -> str:
+def line(port: int, log: Path, seconds: float = 1, more: str = "", model: str = "/models/kimi") -> str:
     """A pasted start of a replay."""
     return (
-        f"NCCL_PROTO=LL nohup {REPLAY} --duration {seconds} -m sglang.launch_server --model-path /models/kimi \\\n"
+        f"NCCL_PROTO=LL nohup {REPLAY} --duration {seconds} -m sglang.launch_server --model-path {model} \\\n"
         f"  --tp-size 8 --port {port} --speculative-num-draft-tokens 6 --speculative-num-steps 3 {more} > {log} 2>&1 &"
     )
 

@@ -28,11 +28,14 @@ _HOST_FIELDS = ("name", "os", "cpu", "cpu_count", "memory_bytes", "gpus", "inter
 _STACK_FIELDS = ("python", "cuda", "driver", "os", "packages", "git", "note")
 
 
-def bundle(side: Side) -> bytes:
-    """The archive, gzip over tar; it reads the log, so it may take seconds."""
+def bundle(side: Side, caller_env: Mapping[str, str] | None = None) -> bytes:
+    """The archive, gzip over tar; it reads the log, so it may take seconds.
+
+    The values of secrets in `caller_env` are left out wherever they stand, as those of the daemon and the server are.
+    """
     told = _diagnosis(side)
     files = dict(_files(side, told))
-    secrets = known_secrets(side)
+    secrets = known_secrets(side, caller_env or {})
     folder = f"sitrep-{side.id}"
     clean = {name: scrub(text, secrets) for name, text in files.items()}
     return _packed(folder, clean)
@@ -204,9 +207,9 @@ def _plain(value: Any) -> Any:
     return iso(value) if hasattr(value, "astimezone") else str(value)
 
 
-def known_secrets(side: Side) -> dict[str, str]:
-    """Values that must not appear, by name: of the living server's environment and of our own."""
-    found = dict(os.environ)
+def known_secrets(side: Side, caller_env: Mapping[str, str]) -> dict[str, str]:
+    """Values that must not appear, by name: of the living server's environment, of our own and of who asks."""
+    found = {**os.environ, **caller_env}
     pid = side.row.pid
     if pid and side.row.ended_at is None and side.row.watched:
         found |= _environment_of(pid)

@@ -22,6 +22,7 @@ from sitrepd.launches.wait import check_wanted, wait
 from sitrepd.routing import FactId, HintDep, ReadDep, RuntimeDep, TellerDep, api_router, problems
 from sitrepd.runtime import Runtime
 from sitrepd.sessions import current
+from sitrepd.shapes import Shape, Text
 
 router = api_router("launches")
 _FREE_WITHIN_S = 30.0
@@ -40,6 +41,12 @@ class Waited(BaseModel):
     failure: str | None = None
     exit_code: int | None = None
     exit_signal: int | None = None
+
+
+class BundleIn(Shape):
+    caller_env: dict[str, Text] = Field(
+        default_factory=dict, description="The caller's environment; it is not stored, and serves to find secrets."
+    )
 
 
 class SettingOut(BaseModel):
@@ -233,9 +240,22 @@ def script(
 )  # fmt: skip
 def archive(fact_id: FactId, runtime: RuntimeDep) -> Response:
     """A tar.gz for a bug report, without secrets: log, versions, topology, command, settings, phases, diagnosis."""
+    return _archive(fact_id, runtime, {})
+
+
+@router.post(
+    "/launches/{fact_id}/bundle", name="make_launch_bundle", response_class=Response,
+    responses=problems(UnknownId) | {200: {"content": {"application/gzip": {}}}},
+)  # fmt: skip
+def archive_for(fact_id: FactId, body: BundleIn, runtime: RuntimeDep) -> Response:
+    """As by GET, and what is secret in the caller's environment is left out wherever it stands."""
+    return _archive(fact_id, runtime, body.caller_env)
+
+
+def _archive(fact_id: str, runtime: Runtime, caller_env: dict[str, str]) -> Response:
     with runtime.store.read() as db:
         side = sides.side(db, runtime.registry, facts.get(db, LAUNCH, fact_id))
-    data = bundle.bundle(side)
+    data = bundle.bundle(side, caller_env)
     name = f'attachment; filename="sitrep-{side.id}.tar.gz"'
     return Response(data, media_type="application/gzip", headers={"Content-Disposition": name})
 
