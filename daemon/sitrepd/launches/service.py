@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,9 @@ class Launches(Service):
         except KeyError:
             engine = engine_for([], row.ready_url, row.ready_pattern)
         argv, env = store.words_of(row)
-        return engine, engine.describe(argv, env)
+        facts = engine.describe(argv, env)
+        # Told by the caller or by the log, where the command does not say it.
+        return engine, replace(facts, port=row.port) if row.port else facts
 
     async def _restore_unstored(self) -> None:
         """A daemon may have died between the start of a process and the commit that tells of it."""

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,7 @@ def plan(body: LaunchCreate) -> Plan:
     environment = {**env, **{name: value for name, value in (shell.environment if shell else {}).items() if value}}
     engine = _engine(body, argv)
     facts = engine.describe(argv, environment)
+    facts = replace(facts, port=body.port) if body.port else facts
     _check_port(body, facts)
     return Plan(body, env, cwd, engine, facts, shell)
 

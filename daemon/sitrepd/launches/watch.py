@@ -71,7 +71,6 @@ class Watch:
             follower.skim = engine.skim
         self.parser = engine.parser(parser_state, tz=_zone(facts.timezone))
         self.ready = ready
-        self.port_taken = False
         self.open_phases: dict[str, datetime] = {}
         self.ended_phases: list[str] = []
         self.progress: dict[str, e.PhaseProgress] = {}
@@ -79,6 +78,9 @@ class Watch:
         self.cold: bool | None = None
         self.weight_bytes: int | None = None
         self.readiness = Readiness(engine, facts)
+        told = parser_state or {}
+        self.port_taken = self.readiness.port_taken = bool(told.get("port_taken"))
+        self.readiness.said_ready = bool(told.get("ready")) and not self.port_taken
         self._asked_beforehand = False
         self._held: list[e.LogEvent] = []
         self._held_since = 0.0
