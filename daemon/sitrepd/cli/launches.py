@@ -169,7 +169,7 @@ def say_started(launch: dict[str, Any]) -> None:
     if launch.get("log_path"):
         output.say(f"Log: {launch['log_path']}")
     for one in launch.get("checks") or ():
-        output.warn(f"{one['level'].capitalize()}: {one['text']}{' ' + one['fix'] if one.get('fix') else ''}")
+        output.warn(f"Warning: {one['text']}{' ' + one['fix'] if one.get('fix') else ''}")
     for warning in launch.get("warnings") or ():
         output.warn(f"Note: {warning}")
 

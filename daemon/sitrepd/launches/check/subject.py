@@ -12,6 +12,8 @@ from sitrepd.launches.engines._flags import words_of
 from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.start import Plan, plan
 
+REPLAY = "sitrepd.demo.replay"
+
 
 def subject_of(body: LaunchCreate, hardware: LiveHardware) -> Subject:
     """Raises a SitrepError for what could not be started at all; a taken port is left to its own check."""
@@ -33,8 +35,10 @@ def described(planned: Plan, hardware: LiveHardware) -> Subject:
 
 
 def server_words(argv: Sequence[str]) -> list[str]:
-    """The words behind the name of the server's program; none where it is no SGLang."""
+    """The words behind the name of the server's program; none where it is no SGLang, or a replay of one."""
     words = words_of(argv)
+    if REPLAY in words:
+        return []
     at = sglang._program_end(words)
     return words[at:] if at else []
 
