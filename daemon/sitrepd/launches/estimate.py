@@ -56,6 +56,7 @@ class Estimates:
             remaining_of=left.of if left else None,
             pid=watch.launched.identity.pid,
             log_problem=outcome.log_problem,
+            suspect=watch.suspect,
         )
 
     def known(self, watch: Watch) -> Known:
@@ -65,6 +66,10 @@ class Estimates:
             with self._store.read() as db:
                 found = self._known[watch.number] = known(db, watch.number, watch.cold, watch.weight_bytes)
         return found
+
+    def usual_s(self, watch: Watch, phase: str) -> float | None:
+        """The longest that the phase took in earlier starts of the same kind."""
+        return max((one.spans[phase] for one in self.known(watch).same if phase in one.spans), default=None)
 
     def _estimate(self, watch: Watch, now: datetime) -> Estimate | None:
         return estimate(watch.course, self.known(watch), now)

@@ -25,3 +25,4 @@ class LiveLaunch:
     remaining_of: Literal["start", "phase"] | None = None
     pid: int | None = None
     log_problem: str | None = None
+    suspect: str | None = None

@@ -61,6 +61,7 @@ class Moment(BaseModel):
     pid: int | None = None
     log_problem: str | None = None
     failure: str | None = None
+    suspect: str | None = Field(None, description="Why the present phase looks stuck, and what to look at.")
 
 
 class Samples(BaseModel):

@@ -16,7 +16,7 @@ from sqlmodel import Session, col, select
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
-from sitrepd.launches import autopsy, retention, start, store
+from sitrepd.launches import autopsy, retention, start, stillness, store
 from sitrepd.launches.discovery import adopt
 from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
@@ -142,6 +142,7 @@ class Launches(Service):
         watch.readiness.may_disturb = lambda: not self.runtime.live.get("benchmarks_running")
         watch.readiness.net_of = launched.identity.pid if (row.process or {}).get("container") else None
         watch.resume(row.state if row.state in ALIVE else "starting", phases)
+        watch.suspect, watch.stillness = row.suspect, stillness.of(self.runtime, self._estimates, watch)
         if not phases:
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch

@@ -28,6 +28,9 @@ def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped:
         launch.log_position, launch.parser_state = outcome.position, outcome.parser_state
     if watch.cold and "kernels" not in (launch.process or {}):
         launch.process = {**(launch.process or {}), "kernels": "cold"}
+    if outcome.suspect_changed:
+        launch.suspect = watch.suspect
+        events.record(db, "launch.changed", ids.public_id("L", number), launch.session_id, suspect=watch.suspect)
     before = launch.state
     launch.state = outcome.state
     if outcome.became_ready:

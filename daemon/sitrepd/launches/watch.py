@@ -18,6 +18,7 @@ from sitrepd.launches.launchers.base import Exit, Launched
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
+from sitrepd.launches.stillness import Stillness
 
 _LOOK_EVERY_S = 0.5
 _READY_LOOK_EVERY_S = 2.0
@@ -44,6 +45,7 @@ class Outcome:
     position: dict[str, Any] | None = None
     parser_state: dict[str, Any] | None = None
     worth_storing: bool = False
+    suspect_changed: bool = False
     caught_up: bool = True
 
 
@@ -81,6 +83,8 @@ class Watch:
         told = parser_state or {}
         self.port_taken = self.readiness.port_taken = bool(told.get("port_taken"))
         self.readiness.said_ready = bool(told.get("ready")) and not self.port_taken
+        self.stillness: Stillness | None = None
+        self.suspect: str | None = None
         self._asked_beforehand = False
         self._held: list[e.LogEvent] = []
         self._held_since = 0.0
@@ -116,6 +120,8 @@ class Watch:
             self._look(outcome)
         outcome.state = self.state()
         self._behind = not outcome.caught_up
+        if self.stillness is not None and outcome.caught_up:
+            self._suspect(outcome, self.stillness)
         self._hold(outcome)
         if outcome.worth_storing:
             position = self.follower.position
@@ -173,6 +179,17 @@ class Watch:
                     self.course.feed([event])
                     self.progress[event.phase] = event
 
+    def _suspect(self, outcome: Outcome, stillness: Stillness) -> None:
+        phase = self.phase()
+        starts = not (self.ready or self.port_taken or outcome.exit) and phase is not None
+        if starts and not stillness.is_due():
+            return
+        pids = self.launcher.tree(self.launched) if starts else {}
+        told = stillness.look(self, phase, pids) if starts and phase else None
+        # The text tells how long, and is written anew only when it begins or ends.
+        if (told is None) != (self.suspect is None):
+            self.suspect, outcome.suspect_changed, outcome.worth_storing = told, True, True
+
     def _hold(self, outcome: Outcome) -> None:
         """Progress and figures alone are not worth a transaction each: they wait, and the log's position with them."""
         self._held += outcome.events
@@ -183,7 +200,7 @@ class Watch:
         hasty = any(not isinstance(event, e.PhaseProgress | e.Throughput) for event in self._held)
         pause = _HOLD_FIGURES_S if isinstance(self._held[-1], e.Throughput) else _HOLD_PROGRESS_S
         due = now - self._held_since >= pause or len(self._held) > _MOST_EVENTS
-        if hasty or due or outcome.exit or outcome.became_ready:
+        if hasty or due or outcome.exit or outcome.became_ready or outcome.worth_storing:
             outcome.events, self._held, self._held_since = self._held, [], now
             outcome.worth_storing = True
 
