@@ -64,7 +64,8 @@ class Server(uvicorn.Server):
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
 
-        self.servers.append(await loop.create_unix_server(protocol, sock=self._unix))
+        # create_unix_server of Python 3.13 looks for the file at the address, which named a descriptor closed since.
+        self.servers.append(await loop.create_server(protocol, sock=self._unix))
         self._announce()
         gc.freeze()  # what is loaded now stays: looking it over again would only hold requests up
 
