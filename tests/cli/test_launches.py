@@ -34,7 +34,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def _stop(sitrep: Sitrep, launch: str) -> None:
-    assert f"{launch} has ended" in sitrep("stop", launch, "--grace", "2").ok().out
+    assert f"{launch} was stopped" in sitrep("stop", launch, "--grace", "2").ok().out
 
 
 def test_a_server_runs_as_this_shell_would_run_it(shared: Sitrep, script: Path, tmp_path: Path) -> None:

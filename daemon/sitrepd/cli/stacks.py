@@ -22,6 +22,8 @@ TABLE = NounTable(
         Field("os", "The operating system."),
         Field("git", "Working trees that take part, as JSON: [{\"path\": …, \"commit\": …, \"dirty\": …}].",
               values.strict_json, metavar="JSON"),
+        Field("diffs", "What those trees have beyond their commits, as JSON: [{\"path\": …, \"text\": …}].",
+              values.strict_json, metavar="JSON"),
     ),
     (("ID", "id"), ("LAUNCH", "launch"), ("HOST", "host"), ("PYTHON", "python"), ("CUDA", "cuda"),
      ("DRIVER", "driver"), ("PACKAGES", "packages")),
