@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.daemons import Daemon
 from tests.helpers import wait_until
+from tests.launches.fakes import gone
 
 # The replay of a start under the words of the real one, with ranks that have given themselves titles.
 _SERVER = """
@@ -24,6 +25,8 @@ ranks = [
                      executable=sys.executable)
     for n in range(int(os.environ.get("FAKE_RANKS", "0")))
 ]
+if os.environ.get("FAKE_UID"):
+    os.setuid(int(os.environ["FAKE_UID"]))
 if os.environ.get("FAKE_DIE"):
     os.kill(os.getpid(), 9)
 code = main(["--duration", os.environ.get("FAKE_S", "0.6"), *os.environ.get("FAKE_FLAGS", "").split(),
@@ -65,7 +68,8 @@ class Servers:
     def pids(self) -> list[int]:
         """All living processes that were started from here, found by their environment or their session."""
         sessions = {process.pid for process in self.started}
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if self._is_mine(pid, sessions)]
+        pids = map(int, filter(str.isdigit, os.listdir("/proc")))
+        return [pid for pid in pids if self._is_mine(pid, sessions) and not gone(pid)]
 
     def _is_mine(self, pid: int, sessions: set[int]) -> bool:
         with suppress(OSError):

@@ -50,7 +50,7 @@ def insert(db: Session, runtime: Runtime, server: Server, details: Details, posi
     row.host_id = runtime.host_id
     row.state, row.watched, row.started_at = "starting", True, details.started_at
     row.log_position = position.to_json() if position else None
-    row.process = _process(server, details)
+    row.process, row.warnings = _process(server, details), []
     db.add(LaunchPhase(launch_id=row.id or 0, name="starting", started_at=details.started_at))
     db.add(row)
     return row

@@ -40,7 +40,7 @@ def _search(file: BinaryIO, size: int, wanted: datetime, tz: tzinfo | None, form
         if found is None or found[1] >= wanted:
             high = middle
         else:
-            low = found[0]
+            low = max(middle, found[0])
     late = _next_stamp(file, high, size, wanted, tz, form)
     return late[0] if late else _line_after(file, low, size)
 
@@ -58,7 +58,7 @@ def _next_stamp(
             return None
         base = max(0, at - 1)
         for pattern in (_DOCKER,) if form == "docker" else (_FULL, _SHORT):
-            found = pattern.search(block) if base == 0 else pattern.search(block, _after_break(block))
+            found = pattern.search(block, _after_break(block) if at else 0)
             if found is None:
                 continue
             line = base + _line_start(block, found.start(1))

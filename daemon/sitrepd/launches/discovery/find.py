@@ -10,6 +10,7 @@ from sitrepd.launches.discovery.table import Process, Table, ancestors
 from sitrepd.launches.discovery.words import (
     Kind,
     benchmark_name,
+    is_of_interest,
     is_python,
     is_spawned,
     rank_kind,
@@ -63,11 +64,12 @@ class Found:
 
 def find(table: Table) -> Found:
     """Everything that is of interest; pure."""
-    mains = _mains(table)
+    near = [process for process in table.values() if is_of_interest(process.argv)]
+    mains = _mains(table, near)
     ranks: dict[int, list[Rank]] = {}
     embedded: dict[int, list[Rank]] = {}
     loose: list[Rank] = []
-    for process in table.values():
+    for process in near:
         title = rank_title(process.argv)
         if title is None or process.pid in mains:
             continue
@@ -82,11 +84,11 @@ def find(table: Table) -> Found:
             loose.append(rank)
     servers = [Server(kind, table[pid], _ordered(ranks.get(pid, ()))) for pid, kind in mains.items()]
     servers += [Server(rank_kind(of[0].title), table[pid], _ordered(of), True) for pid, of in embedded.items()]
-    return Found(tuple(servers), _ordered(loose), _stray(table), _benchmarks(table), table)
+    return Found(tuple(servers), _ordered(loose), _stray(table, near), _benchmarks(table, near), table)
 
 
-def _mains(table: Table) -> dict[int, Kind]:
-    kinds = {pid: kind for pid, process in table.items() if (kind := server_kind(process.argv))}
+def _mains(table: Table, near: Iterable[Process]) -> dict[int, Kind]:
+    kinds = {process.pid: kind for process in near if (kind := server_kind(process.argv))}
     return {pid: kind for pid, kind in sorted(kinds.items()) if not _is_copy(table, kinds, table[pid])}
 
 
@@ -125,10 +127,10 @@ def _is_ours(process: Process) -> bool:
     return any(word.endswith("launches/supervise.py") or word.startswith("sitrepd.") for word in words[1:5])
 
 
-def _stray(table: Table) -> tuple[Process, ...]:
+def _stray(table: Table, near: Iterable[Process]) -> tuple[Process, ...]:
     """Spawned children that init or a supervisor of ours has taken in."""
     found = []
-    for process in table.values():
+    for process in near:
         if is_spawned(process.argv):
             parent = table.get(process.stat.parent)
             if parent is None or _is_ours(parent) or (not is_python(parent.argv) and not _is_worker(parent)):
@@ -136,10 +138,8 @@ def _stray(table: Table) -> tuple[Process, ...]:
     return tuple(found)
 
 
-def _benchmarks(table: Table) -> tuple[Benchmark, ...]:
-    found = [
-        Benchmark(name, process) for process in table.values() if (name := benchmark_name(process.argv)) is not None
-    ]
+def _benchmarks(table: Table, near: Iterable[Process]) -> tuple[Benchmark, ...]:
+    found = [Benchmark(name, process) for process in near if (name := benchmark_name(process.argv))]
     pids = {one.process.pid for one in found}
     return tuple(one for one in found if not any(above.pid in pids for above in ancestors(table, one.process.pid)))
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +55,8 @@ class Discovery(Service):
         try:
             await asyncio.Event().wait()
         finally:
-            scheduler.remove_job("launches.discover")
+            with suppress(LookupError):  # the scheduler may be down already
+                scheduler.remove_job("launches.discover")
 
     async def look(self) -> ServersOut:
         """One look at all processes; new servers become launches."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -51,8 +50,9 @@ def ancestors(table: Table, pid: int) -> Iterator[Process]:
 
 
 def uid_of(pid: int) -> int | None:
-    """Who owns a process."""
+    """Who runs a process; the owner of its folder in /proc is root where it has changed its user."""
     try:
-        return os.stat(f"/proc/{pid}").st_uid
+        with open(f"/proc/{pid}/status") as file:
+            return next((int(line.split()[2]) for line in file if line.startswith("Uid:")), None)
     except OSError:
         return None

@@ -18,6 +18,7 @@ _MODULE = re.compile(r"-[a-zA-Z]*m")
 _CODE = re.compile(r"-[a-zA-Z]*c")
 _TITLE = re.compile(r"(sglang|vllm)::(\S+)", re.IGNORECASE)
 _MAIN_TITLE = re.compile(r"(?:http|api|launch)_?server\b", re.IGNORECASE)
+_INTEREST = ("sglang", "vllm", "VLLM", "llama-server", "bench", "perf", "multiprocessing.")
 _SPAWNED = ("from multiprocessing.spawn", "from multiprocessing.forkserver")
 _WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 _MODULES: dict[str, Kind] = {"sglang.launch_server": "sglang"}
@@ -46,8 +47,14 @@ class Program:
         return self.name if self.how == "module" else PurePosixPath(self.name).name.removesuffix(".py")
 
 
+def is_of_interest(argv: Sequence[str]) -> bool:
+    """A quick look, which nearly all processes of a machine do not pass."""
+    text = "\0".join(argv)
+    return any(part in text for part in _INTEREST)
+
+
 def is_python(argv: Sequence[str]) -> bool:
-    return bool(argv) and _PYTHON.fullmatch(PurePosixPath(argv[0]).name) is not None
+    return bool(argv) and _PYTHON.fullmatch(argv[0].rpartition("/")[2]) is not None
 
 
 def program_of(argv: Sequence[str]) -> Program | None:
