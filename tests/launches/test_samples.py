@@ -15,7 +15,7 @@ from tests.launches.reading import only, read_log
 from sitrepd.facts import Scope, tell
 from sitrepd.launches import samples
 from sitrepd.launches.apply import apply_events
-from sitrepd.launches.engines.base import Throughput, Timings
+from sitrepd.launches.engines.base import Compiled, Throughput, Timings
 from sitrepd.launches.models import Launch, LaunchRecord, LaunchSample
 from sitrepd.launches.slice import LAUNCH
 from sitrepd.runtime import Runtime
@@ -116,3 +116,9 @@ def test_old_figures_are_forgotten(app: Any) -> None:
 def test_the_engines_own_timings_are_kept(app: Any) -> None:
     told(app, Timings(at=T0, seconds={"load_weight": 0.06, "cuda_graph.prefill": 1.5}))
     assert app.get("/api/v1/launches/L1").json()["timings"] == {"load_weight": 0.06, "cuda_graph.prefill": 1.5}
+
+
+def test_a_compilation_while_serving_is_a_warning(app: Any) -> None:
+    told(app, Compiled(at=T0, what="_fwd_kernel", seconds=3.5, after_ready=True))
+    warnings = app.get("/api/v1/launches/L1").json()["warnings"]
+    assert warnings == ["_fwd_kernel was compiled for 3.5 s while serving: what was measured then waited."]

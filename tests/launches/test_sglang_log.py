@@ -10,6 +10,7 @@ from tests.launches.reading import elapsed, feed, only, phases, read_log
 from sitrepd.launches.engines.base import (
     PHASE,
     PHASE_ORDER,
+    Compiled,
     Described,
     Failed,
     Listening,
@@ -255,3 +256,14 @@ def test_times_are_read_in_the_zone_of_the_log() -> None:
     assert {event.at for event in events} == {datetime(2026, 11, 30, 23, 0, 0, 250000, tzinfo=UTC)}
     local = feed([line], SglangEngine().parser())
     assert local[0].at == datetime(2026, 12, 1, 1, 0, 0, 250000).astimezone(UTC)
+
+
+def test_a_silent_compilation_is_a_phase() -> None:
+    """The bar of the first graphs stood for 50 s before it moved, and then took 7 s for 57 of them."""
+    events = read_log("h200-0.5.16-base-cold-jit")
+    assert "compile_kernels" in elapsed(events)
+    assert elapsed(events)["compile_kernels"] == 50.0
+    assert [(event.what, event.seconds) for event in only(events, Compiled)] == [
+        ("first graph of capture_prefill", 50.0)
+    ]
+    assert "compile_kernels" not in elapsed(read_log("h200-0.5.16-eagle3-s3"))

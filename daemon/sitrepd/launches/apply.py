@@ -42,6 +42,12 @@ def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> N
                 launch.throughput = _figures(event)
             case e.Timings():
                 launch.timings = event.seconds
+            case e.Compiled() if event.after_ready and event.seconds:
+                text = (
+                    f"{event.what} was compiled for {event.seconds:g} s while serving: what was measured then waited."
+                )
+                if _warn(launch, text):
+                    changed["warning"] = True
             case e.Warned() | e.PortTaken():
                 if _warn(launch, event.text):
                     changed["warning"] = True
@@ -117,9 +123,13 @@ def _figures(event: e.Throughput) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value not in (None, {}, "") and name != "kind"}
 
 
+def _compiled(event: e.Compiled) -> str:
+    return f"{event.what} was compiled for {event.seconds:g} s while serving: what was measured then waited."
+
+
 def _warn(launch: Launch, text: str) -> bool:
-    told = redact.redact_text(text)
-    if told in launch.warnings or len(launch.warnings) >= _MOST_WARNINGS:
+    told, known = redact.redact_text(text), launch.warnings or []
+    if told in known or len(known) >= _MOST_WARNINGS:
         return False
-    launch.warnings = [*launch.warnings, told]
+    launch.warnings = [*known, told]
     return True

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sitrepd.launches.engines._lines import Bar
-from sitrepd.launches.engines.base import PHASE_ORDER, LogEvent, PhaseBegan, PhaseEnded, PhaseProgress, Role
+from sitrepd.launches.engines.base import PHASE_ORDER, Compiled, LogEvent, PhaseBegan, PhaseEnded, PhaseProgress, Role
 
 _ALONGSIDE = frozenset({"autotune"})
 
@@ -135,6 +135,16 @@ class PhaseTracker:
                 detail=detail,
             )
         ]
+
+    def inside(self, name: str, outer: str, seconds: float) -> list[LogEvent]:
+        """A phase that filled the begin of another one for so long, and is over; times of several add up."""
+        began = datetime.fromisoformat(self._phases[outer].began_at)
+        ended = began + timedelta(seconds=seconds)
+        phase = self._phases.setdefault(name, _Phase(began.isoformat()))
+        phase.round += 1
+        phase.elapsed.append(seconds)
+        what = Compiled(at=ended, what=f"first graph of {outer}", seconds=seconds)
+        return [PhaseBegan(at=began, phase=name, round=phase.round), what, self._ended(name, phase, "", ended)]
 
     def remember(self, name: str, bar: Bar) -> None:
         self._phases[name].progress = [bar.done, bar.total]

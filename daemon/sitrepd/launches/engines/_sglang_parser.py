@@ -35,6 +35,7 @@ _AITER = re.compile(r"(start|finish) build \[([\w.-]+)\](?:.*?cost (\d+(?:\.\d+)
 _NO_DRAFT = (None, "", "NGRAM")
 _OVERLAP = frozenset({"load_weights"})
 _MAX_WARNINGS = 200
+_COMPILED_S, _TIMES_LONGER = 5.0, 4.0
 
 _Handler = Callable[["SglangParser", str, str, datetime], list[LogEvent]]
 
@@ -55,6 +56,7 @@ class SglangParser:
         self._overlap: bool = state.get("overlap", False)
         self._port_taken: bool = state.get("port_taken", False)
         self._ready: bool = state.get("ready", False)
+        self._first_s: dict[str, list[float]] = {name: list(told) for name, told in state.get("first_s", {}).items()}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -66,6 +68,7 @@ class SglangParser:
             "overlap": self._overlap,
             "port_taken": self._port_taken,
             "ready": self._ready,
+            "first_s": {name: list(told) for name, told in self._first_s.items()},
         }
 
     def feed(self, line: str, seen_at: datetime) -> list[LogEvent]:
@@ -144,7 +147,23 @@ class SglangParser:
         name, bar, *_ = found
         events = self._phases.progress(*found)
         self._phases.remember(name, bar)
-        return events
+        return events + self._first_steps(name, bar)
+
+    def _first_steps(self, name: str, bar: Bar) -> list[LogEvent]:
+        """A first graph that took long beside the next ones was compiled, in silence: a phase told afterwards."""
+        if not name.startswith("capture") or bar.done == 0:
+            self._first_s.pop(name, None)
+            return []
+        if name not in self._first_s:
+            self._first_s[name] = [bar.done, bar.elapsed_s]
+            return []
+        done, first_s = self._first_s[name]
+        if bar.done <= done or first_s < 0:
+            return []
+        self._first_s[name] = [done, -1.0]
+        if first_s < _COMPILED_S or first_s / done < _TIMES_LONGER * (bar.elapsed_s - first_s) / (bar.done - done):
+            return []
+        return self._phases.inside("compile_kernels", name, first_s)
 
     # --- phases ----------------------------------------------------------------------------------------------
 
