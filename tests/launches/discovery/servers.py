@@ -26,6 +26,7 @@ ranks = [
     for n in range(int(os.environ.get("FAKE_RANKS", "0")))
 ]
 if os.environ.get("FAKE_UID"):
+    import encodings.idna  # its file may be closed to that user
     os.setuid(int(os.environ["FAKE_UID"]))
 if os.environ.get("FAKE_DIE"):
     os.kill(os.getpid(), 9)

@@ -81,10 +81,15 @@ def _key(identity: Mapping[str, Any] | None) -> tuple[int, int] | None:
 
 
 def orphans(
-    found: Found, ended: Iterable[Ended], busy: Iterable[int], gpu: Mapping[int, int | None], launches_dir: Path
+    found: Found,
+    ended: Iterable[Ended],
+    busy: Iterable[int],
+    gpu: Mapping[int, int | None],
+    launches_dir: Path,
+    remembered: Mapping[int, int] | None = None,
 ) -> list[Orphan]:
-    """`busy` are pids of living servers, `gpu` the bytes of GPU memory by pid."""
-    origins, taken = _Origins(found.table, ended, launches_dir), set(busy)
+    """`busy` are pids of living servers, `gpu` bytes of GPU memory by pid, `remembered` launch numbers by pid."""
+    origins, taken = _Origins(found.table, ended, launches_dir, remembered or {}), set(busy)
     loose = {rank.pid for rank in found.loose}
     stray = {process.pid for process in found.stray}
     groups: dict[tuple[int | None, int], list[Process]] = {}
@@ -108,8 +113,8 @@ class _Origins:
     """Which ended launch a process is left of: by the process group or session that its main process founded, by the
     supervisor that took it in, by the mark on its start."""
 
-    def __init__(self, table: Table, ended: Iterable[Ended], launches_dir: Path) -> None:
-        self._table, self._launches_dir = table, launches_dir
+    def __init__(self, table: Table, ended: Iterable[Ended], launches_dir: Path, remembered: Mapping[int, int]) -> None:
+        self._table, self._launches_dir, self._remembered = table, launches_dir, remembered
         self._founded: dict[int, Ended] = {}
         self._supervisors: dict[tuple[int, int], int] = {}
         self._numbers: set[int] = set()
@@ -124,10 +129,10 @@ class _Origins:
                 self._supervisors[one.supervisor] = one.number
 
     def launch_of(self, process: Process) -> int | None:
-        if not self._numbers:
-            return None
         line = [process, *ancestors(self._table, process.pid)]
         for above in line:
+            if number := self._remembered.get(above.pid):
+                return number
             for place in (above.stat.group, above.stat.session):
                 one = self._founded.get(place)
                 if one and above.stat.start_ticks >= one.main[1]:
@@ -135,7 +140,7 @@ class _Origins:
         for above in line[1:]:
             if number := self._supervisors.get((above.pid, above.stat.start_ticks)):
                 return number
-        return self._marked(line)
+        return self._marked(line) if self._numbers else None
 
     def _marked(self, line: list[Process]) -> int | None:
         """Read of the process below init only: a child has its parent's environment, as a rule."""

@@ -40,6 +40,7 @@ class Discovery(Service):
         self.launches = launches
         self._known: set[tuple[int, int, str]] | None = None
         self._details: dict[ProcessIdentity, tuple[float, Details]] = {}
+        self._were: dict[tuple[int, int], int] = {}
         self._busy = asyncio.Lock()
         runtime.live["discovery"] = self
 
@@ -153,8 +154,17 @@ class Discovery(Service):
     def _view(self, found: Found, told: Mapping[ProcessIdentity, Details]) -> ServersOut:
         owners = self.launches.owners({pid: process.stat for pid, process in found.table.items()})
         gpu = gpu_bytes(self.runtime)
-        left = orphans(found, self._ended(), self._alive(found, owners), gpu, self.runtime.settings.launches_dir)
+        remembered = self._remember(found.table, owners)
+        folder = self.runtime.settings.launches_dir
+        left = orphans(found, self._ended(), self._alive(found, owners), gpu, folder, remembered)
         return view(found, told, owners, self.launches.live, gpu, left)
+
+    def _remember(self, table: Table, owners: Mapping[int, int]) -> dict[int, int]:
+        """Launch numbers by pid, also of those whose launch has lost them since."""
+        living = {(pid, process.stat.start_ticks) for pid, process in table.items()}
+        self._were = {key: number for key, number in self._were.items() if key in living}
+        self._were |= {(pid, table[pid].stat.start_ticks): number for pid, number in owners.items() if pid in table}
+        return {pid: number for (pid, _), number in self._were.items()}
 
     def _ended(self) -> list[Ended]:
         with self.runtime.store.read() as db:
