@@ -25,7 +25,7 @@ def say_launch(cli: Cli, told: Mapping[str, Any], *, whole: bool = False, change
     output.fact({name: value for name, value in told.items() if name not in ("settings", "phases", "sizes")})
     _say_phases(told.get("phases") or ())
     _say_sizes(told.get("sizes") or ())
-    if found:
+    if found and told.get("settings"):
         print("settings:")
         _say_settings(found, told)
 
