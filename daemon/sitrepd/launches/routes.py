@@ -15,7 +15,7 @@ from sitrepd import facts
 from sitrepd.errors import Conflict, InvalidFact, UnknownId
 from sitrepd.facts import Scope
 from sitrepd.launches import samples
-from sitrepd.launches.check.model import Check
+from sitrepd.launches.check.model import LaunchStarted
 from sitrepd.launches.check.routes import router as check_router
 from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch, LaunchCreate, LaunchPublic, LaunchRecord
@@ -86,12 +86,6 @@ class LogPart(BaseModel):
     offset: int
     next_offset: int
     size: int
-
-
-class LaunchStarted(LaunchPublic):
-    """A launch as it was just made."""
-
-    checks: list[Check] | None = Field(None, description="What spoke against it beforehand, if anything did.")
 
 
 async def _create(body: LaunchCreate, runtime: Runtime, hint: current.Hint, teller: str) -> Any:

@@ -9,7 +9,7 @@ from tests.launches.check.subjects import CONFIG, GIB, hardware, model, shard, s
 
 from sitrepd.claims.gpus import wanted_gpus
 from sitrepd.launches.check.draft import compared
-from sitrepd.launches.check.folder import find, read
+from sitrepd.launches.check.folder import Folders, find, read
 from sitrepd.launches.check.memory import Estimate, judged, kv_bytes_per_token, weights_of_a_gpu
 from sitrepd.launches.check.model import Check
 from sitrepd.launches.check.safetensors import read_shard
@@ -78,11 +78,11 @@ def test_where_a_model_is_looked_for(tmp_path: Path) -> None:
     assert find("org/name", tmp_path, env) == snapshot
     assert find("org/other", tmp_path, env) is None
     assert find("~/hf", tmp_path, env) == tmp_path / "hf"
-    [missing] = about_model("model", "/models/none", subject(env=env), None)
+    [missing] = about_model("model", "/models/none", subject(env=env), Folders(), None)
     assert (missing.level, missing.text) == ("error", "The model /models/none is no folder on this host.")
-    [fetched] = about_model("model", "org/other", subject(env=env), None)
+    [fetched] = about_model("model", "org/other", subject(env=env), Folders(), None)
     assert (fetched.level, "fetched first" in fetched.text) == ("note", True)
-    [offline] = about_model("model", "org/other", subject(env=env | {"HF_HUB_OFFLINE": "1"}), None)
+    [offline] = about_model("model", "org/other", subject(env=env | {"HF_HUB_OFFLINE": "1"}), Folders(), None)
     assert (offline.level, "forbids" in offline.text) == ("error", True)
 
 
@@ -133,9 +133,9 @@ def test_the_weights_of_one_gpu(tmp_path: Path) -> None:
     target = model(tmp_path / "m", (4 * GIB, 4 * GIB), holes=True)
     draft = model(tmp_path / "d", (GIB,), holes=True)
     flags = ("--tp-size", "4", "--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", str(draft))
-    assert weights_of_a_gpu(subject(*flags, model=target)) == 2 * GIB + GIB // 4
-    assert weights_of_a_gpu(subject("--pp-size", "2", "--tp-size", "2", model=target)) == 2 * GIB
-    assert weights_of_a_gpu(subject("--quantization", "fp8", model=target)) == 0
+    assert weights_of_a_gpu(subject(*flags, model=target), Folders()) == 2 * GIB + GIB // 4
+    assert weights_of_a_gpu(subject("--pp-size", "2", "--tp-size", "2", model=target), Folders()) == 2 * GIB
+    assert weights_of_a_gpu(subject("--quantization", "fp8", model=target), Folders()) == 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ _OWN_DRAFT = ("deepseek", "glm4moe", "mimo", "ernie4_5", "longcat", "qwen3next",
 def check_draft(subject: Subject, _: Look) -> Iterable[Check]:
     facts = subject.facts
     algorithm = str(facts.speculative.get("speculative_algorithm") or "").upper()
-    if not subject.words or algorithm not in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
+    if not subject.is_server or algorithm not in ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE"):
         return
     target = config_of(facts.model_path, subject)
     if facts.draft_model_path is None:

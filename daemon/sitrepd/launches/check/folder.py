@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from sitrepd.launches.check.safetensors import Shard, read_shard
@@ -75,6 +76,22 @@ def read(path: Path) -> Folder:
         total.get("total_size") if isinstance(total, dict) and isinstance(total.get("total_size"), int) else None,
         bool(names),
     )
+
+
+class Folders:
+    """Reads each folder once, for all checks of a launch: the headers of a large model are tens of megabytes."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._read: dict[Path, tuple[Lock, list[Folder]]] = {}
+
+    def read(self, path: Path) -> Folder:
+        with self._lock:
+            lock, found = self._read.setdefault(path, (Lock(), []))
+        with lock:
+            if not found:
+                found.append(read(path))
+            return found[0]
 
 
 def _json(path: Path) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ _LITTLE_BYTES = GIB // 2
 
 def check_gpu_count(subject: Subject, look: Look) -> Iterable[Check]:
     wanted = subject.gpus
-    if not subject.words or not wanted.count or not look.hardware.facts:
+    if not subject.is_server or not wanted.count or not look.hardware.facts:
         return
     if len(wanted.used) == wanted.count:
         yield Check(name="gpu_count", level="ok", text=f"{wanted.count} GPUs are wanted: {ranges(wanted.used)}.")

@@ -14,7 +14,7 @@ _ENOUGH_DISK = 100 << 20
 
 def check_shm(subject: Subject, look: Look) -> Iterable[Check]:
     """NCCL's ranks and the processes of a server speak through /dev/shm; a container has 64 MiB unless told."""
-    if not subject.words or subject.facts.tp_size * subject.facts.pp_size < 2:
+    if not subject.is_server or subject.facts.tp_size * subject.facts.pp_size < 2:
         return
     try:
         found = os.statvfs(look.shm)

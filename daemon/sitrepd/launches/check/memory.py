@@ -9,7 +9,7 @@ from typing import Any
 
 from sitrepd.claims.overlap import ranges
 from sitrepd.launches.check.draft import text_part
-from sitrepd.launches.check.folder import find, read
+from sitrepd.launches.check.folder import Folders, find
 from sitrepd.launches.check.model import GIB, Check, Look, Subject, gib
 from sitrepd.launches.engines._flags import text, whole
 from sitrepd.launches.engines.base import CommandFacts
@@ -38,13 +38,13 @@ def check_memory(subject: Subject, look: Look) -> Iterable[Check]:
     if not subject.words or not subject.gpus.used or text(facts.flags, "load_format") == "dummy":
         return
     free = free_memory(look, subject.gpus.used)
-    weights = weights_of_a_gpu(subject)
+    weights = weights_of_a_gpu(subject, look.folders)
     if not free or not weights:
         return
     told = facts.mem_fraction
     one = Estimate(min(free.values()), weights, told or _USUAL_FRACTION, told is not None)
     target = find(facts.model_path or "", subject.cwd, subject.env)
-    config = read(target).config if target else None
+    config = look.folders.read(target).config if target else None
     yield judged(one, facts, config, subject.gpus.used)
 
 
@@ -59,11 +59,11 @@ def free_memory(look: Look, gpus: Iterable[int]) -> dict[int, int]:
     return found
 
 
-def weights_of_a_gpu(subject: Subject) -> int:
+def weights_of_a_gpu(subject: Subject, folders: Folders) -> int:
     """Bytes of target and draft on one GPU; 0 where the folder tells nothing, or weights are quantized on loading."""
     facts = subject.facts
     path = find(facts.model_path, subject.cwd, subject.env) if facts.model_path else None
-    target = read(path) if path else None
+    target = folders.read(path) if path else None
     if target is None or not target.weight_bytes or any(one.problem for one in target.shards.values()):
         return 0
     if text(facts.flags, "quantization") and not text_part(target.config or {}).get("quantization_config"):
@@ -71,7 +71,7 @@ def weights_of_a_gpu(subject: Subject) -> int:
     share = target.weight_bytes // (facts.tp_size * facts.pp_size)
     share -= int((whole(facts.flags, "cpu_offload_gb") or 0) * GIB)
     drafted = find(facts.draft_model_path, subject.cwd, subject.env) if facts.draft_model_path else None
-    return max(0, share) + (read(drafted).weight_bytes // facts.tp_size if drafted and drafted != path else 0)
+    return max(0, share) + (folders.read(drafted).weight_bytes // facts.tp_size if drafted and drafted != path else 0)
 
 
 def judged(one: Estimate, facts: CommandFacts, config: Mapping[str, Any] | None, gpus: Iterable[int]) -> Check:

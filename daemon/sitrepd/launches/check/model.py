@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,9 @@ from pydantic import BaseModel, Field
 
 from sitrepd.claims.gpus import Wanted
 from sitrepd.hardware.live import LiveHardware
+from sitrepd.launches.check.folder import Folders
 from sitrepd.launches.engines.base import CommandFacts
+from sitrepd.launches.models import LaunchPublic
 from sitrepd.launches.start import Plan
 
 if TYPE_CHECKING:
@@ -31,6 +33,12 @@ class Check(BaseModel):
     ids: list[str] = Field(default_factory=list, description="Facts that it rests on.")
 
 
+class LaunchStarted(LaunchPublic):
+    """A launch as it was just made."""
+
+    checks: list[Check] | None = Field(None, description="What spoke against it beforehand, if anything did.")
+
+
 @dataclass(frozen=True)
 class Subject:
     """A launch that is not yet made: its words and environment as the shell will give them to the server."""
@@ -41,6 +49,8 @@ class Subject:
     env: Mapping[str, str]
     told_env: Mapping[str, str]
     gpus: Wanted
+    is_server: bool = True
+    """Whether it is an engine that is known, and no replay of one; `words` are there only of SGLang's."""
 
     @property
     def facts(self) -> CommandFacts:
@@ -73,6 +83,7 @@ class Look:
     flags_timeout_s: float = 60.0
     proc: Path = Path("/proc")
     shm: Path = Path("/dev/shm")
+    folders: Folders = field(default_factory=Folders)
 
 
 def gib(size: float) -> str:

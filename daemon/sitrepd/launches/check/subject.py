@@ -9,6 +9,7 @@ from sitrepd.hardware.live import LiveHardware
 from sitrepd.launches.check.model import Subject
 from sitrepd.launches.engines import sglang
 from sitrepd.launches.engines._flags import words_of
+from sitrepd.launches.engines.generic import GenericEngine
 from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.start import Plan, plan
 
@@ -30,6 +31,7 @@ def described(planned: Plan, hardware: LiveHardware) -> Subject:
         words=tuple(server_words(argv)),
         env=env,
         told_env={**_told(planned.body), **in_command},
+        is_server=planned.engine.name != GenericEngine.name and REPLAY not in argv,
         gpus=wanted_gpus(planned.facts, env, [gpu.uuid for gpu in hardware.facts]),
     )
 

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sitrepd.launches.check.folder import INDEX, Folder, cache, find, looks_like_a_path, read
+from sitrepd.launches.check.folder import INDEX, Folder, Folders, cache, find, looks_like_a_path
 from sitrepd.launches.check.model import Check, Look, Subject, gib
 from sitrepd.launches.engines._flags import text
 
 _SHOWN = 4
 
 
-def check_model(subject: Subject, _: Look) -> Iterable[Check]:
-    if subject.words and subject.facts.model_path:
-        yield from about_model("model", subject.facts.model_path, subject, text(subject.facts.flags, "load_format"))
+def check_model(subject: Subject, look: Look) -> Iterable[Check]:
+    if subject.is_server and subject.facts.model_path:
+        load_format = text(subject.facts.flags, "load_format")
+        yield from about_model("model", subject.facts.model_path, subject, look.folders, load_format)
 
 
-def check_draft_model(subject: Subject, _: Look) -> Iterable[Check]:
+def check_draft_model(subject: Subject, look: Look) -> Iterable[Check]:
     facts = subject.facts
-    if subject.words and facts.draft_model_path and facts.draft_model_path != facts.model_path:
+    if subject.is_server and facts.draft_model_path and facts.draft_model_path != facts.model_path:
         load_format = text(facts.flags, "speculative_draft_load_format", "load_format")
-        yield from about_model("draft_model", facts.draft_model_path, subject, load_format)
+        yield from about_model("draft_model", facts.draft_model_path, subject, look.folders, load_format)
 
 
-def about_model(name: str, told: str, subject: Subject, load_format: str | None) -> Iterable[Check]:
+def about_model(name: str, told: str, subject: Subject, folders: Folders, load_format: str | None) -> Iterable[Check]:
     if "$" in told or "://" in told:
         return
     word = "model" if name == "model" else "draft model"
@@ -31,7 +32,7 @@ def about_model(name: str, told: str, subject: Subject, load_format: str | None)
     if path is None:
         yield _nowhere(name, word, told, subject)
         return
-    yield from about_folder(name, word, read(path), load_format)
+    yield from about_folder(name, word, folders.read(path), load_format)
 
 
 def _nowhere(name: str, word: str, told: str, subject: Subject) -> Check:

@@ -13,7 +13,9 @@ from sqlmodel import Session
 from sitrepd import facts
 from sitrepd.errors import Conflict, InvalidFact, UnknownId
 from sitrepd.launches import start
-from sitrepd.launches.models import ALIVE, Launch, LaunchPublic
+from sitrepd.launches.check.model import LaunchStarted
+from sitrepd.launches.check.run import before_a_launch
+from sitrepd.launches.models import ALIVE, Launch
 from sitrepd.launches.ports import port_free
 from sitrepd.launches.repeat import again, asked, bundle, compare, repro, sides
 from sitrepd.launches.service import Launches
@@ -103,7 +105,7 @@ def settings(fact_id: FactId, db: ReadDep, runtime: RuntimeDep) -> SettingsOut:
 
 
 _CREATED: dict[str, Any] = {
-    "status_code": 201, "response_model": LaunchPublic, "response_model_exclude_none": True,
+    "status_code": 201, "response_model": LaunchStarted, "response_model_exclude_none": True,
     "responses": problems(UnknownId, Conflict, InvalidFact),
 }  # fmt: skip
 
@@ -170,6 +172,7 @@ async def _start(runtime: Runtime, row: Launch, plan: again.Again, hint: current
     with runtime.store.read() as db:
         session_id = current.resolve_or_none(db, hint) or row.session_id
     service: Launches = runtime.live["launch_service"]
+    against = await before_a_launch(runtime, plan.body, session_id, teller.removeprefix("told:"))
     try:
         number = await service.start(plan.body, session_id, teller)
     except Exception:
@@ -179,7 +182,8 @@ async def _start(runtime: Runtime, row: Launch, plan: again.Again, hint: current
     await runtime.store.write_async(lambda db: _noted(db, number, row.id or 0, plan.notes, kept))
     runtime.activity.touch(session_id)
     with runtime.store.read() as db:
-        return facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, number))
+        told = facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, number))
+    return LaunchStarted.model_validate({**told.model_dump(), "checks": against or None})
 
 
 def _keep_log(row: Launch, plan: again.Again) -> tuple[Path, Path] | None:
