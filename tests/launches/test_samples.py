@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 from sqlmodel import Session, select
-from tests.daemons import application
+from tests.daemons import application, running_daemon
+from tests.helpers import wait_until
 from tests.launches.reading import only, read_log
 
 from sitrepd.facts import Scope, tell
@@ -122,3 +124,29 @@ def test_a_compilation_while_serving_is_a_warning(app: Any) -> None:
     told(app, Compiled(at=T0, what="_fwd_kernel", seconds=3.5, after_ready=True))
     warnings = app.get("/api/v1/launches/L1").json()["warnings"]
     assert warnings == ["_fwd_kernel was compiled for 3.5 s while serving: what was measured then waited."]
+
+
+def test_figures_of_a_running_server_are_stored(tmp_path: Path) -> None:
+    """A decode line alone does not wait for an event; it is there soon, and tells no event of its own."""
+    log = tmp_path / "log"
+    line = (
+        "Decode batch, #running-req: 4, #token: 289, token usage: 0.04, gen throughput (token/s): 94.0, #queue-req: 0"
+    )
+    script = (
+        "import time\nprint('[2026-12-01 01:00:00] up', flush=True)\n"
+        f"while True: print(time.strftime('[%Y-%m-%d %H:%M:%S]'), {line!r}, flush=True); time.sleep(1)\n"
+    )
+    with running_daemon(tmp_path / "store") as daemon:
+        body = {"argv": [sys.executable, "-c", script], "cwd": str(tmp_path), "engine": "sglang", "log_path": str(log)}
+        assert daemon.client.post("/api/v1/launches", json=body).status_code == 201
+
+        def points() -> int:
+            return len(daemon.client.get("/api/v1/launches/L1/samples").json()["points"])
+
+        assert wait_until(lambda: points() >= 8, 40, 0.2)
+        launch = daemon.client.get("/api/v1/launches/L1").json()
+        assert launch["throughput"]["gen_tok_s"] == 94.0
+        seconds = daemon.client.get("/api/v1/launches/L1/samples").json()["points"]
+        assert len({point["at"] for point in seconds}) == len(seconds)
+        events = [event for event in daemon.client.get("/api/v1/events").json() if event["subject"] == "L1"]
+        assert len(events) < 8

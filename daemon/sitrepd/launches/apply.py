@@ -39,7 +39,7 @@ def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> N
                 launch.settings = redact.redact_json(event.values)
                 changed["settings"] = True
             case e.Throughput():
-                launch.throughput = _figures(event)
+                launch.throughput = figures(event)
             case e.Timings():
                 launch.timings = event.seconds
             case e.Compiled() if event.after_ready and event.seconds:
@@ -118,7 +118,8 @@ def _sized(db: Session, launch: Launch, event: e.Sized) -> None:
     db.add(row)
 
 
-def _figures(event: e.Throughput) -> dict[str, Any]:
+def figures(event: e.Throughput) -> dict[str, Any]:
+    """What a batch line told, as a launch keeps it."""
     told = e.event_to_json(event)
     return {name: value for name, value in told.items() if value not in (None, {}, "") and name != "kind"}
 

@@ -75,13 +75,26 @@ class Launches(Service):
 
     async def start(self, body: LaunchCreate, session_id: int | None, provenance: str) -> int:
         """Start a server and watch it; its number. Nothing is left behind when it could not be started."""
-        plan = await asyncio.to_thread(start.plan, body)
+        try:
+            plan = await asyncio.to_thread(start.plan, body)
+        except Conflict as refused:
+            raise self._with_holder(refused) from refused
         number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
         self._starting.add(number)
         try:
             return await self._start(plan, number, session_id, provenance)
         finally:
             self._starting.discard(number)
+
+    def _with_holder(self, refused: Conflict) -> Conflict:
+        """A taken port, with the launch that has it."""
+        port = refused.extra.get("port")
+        for number, watch in self._watches.items():
+            if port is not None and watch.facts.port == port and not watch.port_taken:
+                holder = ids.public_id("L", number)
+                more = {**refused.extra, "launch": holder}
+                return Conflict(f"{refused.detail} That is {holder}: `sitrep stop {holder}` ends it.", **more)
+        return refused
 
     async def _start(self, plan: Plan, number: int, session_id: int | None, provenance: str) -> int:
         state_dir = self.runtime.settings.launches_dir / ids.public_id("L", number)
@@ -232,10 +245,11 @@ class Launches(Service):
 
     async def _look_at_all(self) -> bool:
         behind = False
-        for number, watch in list(self._watches.items()):
-            if not watch.is_due() and number not in self._stops:
-                continue
-            outcome = await asyncio.to_thread(watch.step)
+        due = [(number, watch) for number, watch in self._watches.items() if watch.is_due() or number in self._stops]
+        quiet = [watch for _, watch in due if watch.is_quiet()]
+        looked = await asyncio.to_thread(_step_all, quiet) if quiet else {}
+        for number, watch in due:
+            outcome = looked[number] if number in looked else await asyncio.to_thread(watch.step)
             behind = behind or not outcome.caught_up
             await self._settle(number, watch, outcome)
         for number, ladder in list(self._stops.items()):
@@ -311,6 +325,10 @@ class Launches(Service):
                 return False
             await asyncio.sleep(0.05)
         return True
+
+
+def _step_all(watches: Sequence[Watch]) -> dict[int, Outcome]:
+    return {watch.number: watch.step() for watch in watches}
 
 
 def _record_stop(db: Session, number: int, grace_s: float | None) -> None:

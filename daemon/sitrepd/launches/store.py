@@ -6,11 +6,14 @@ import shlex
 from datetime import datetime
 from typing import Any
 
-from sqlmodel import Session, select
+from sqlalchemy import update
+from sqlmodel import Session, col, select
 
 from sitrepd.clock import utc_now
-from sitrepd.launches.apply import apply_events
+from sitrepd.launches import samples
+from sitrepd.launches.apply import apply_events, figures
 from sitrepd.launches.command import CommandError, parse_command
+from sitrepd.launches.engines import base as e
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.models import Launch, LaunchPhase
 from sitrepd.launches.ports import who_listens
@@ -20,6 +23,9 @@ from sitrepd.storage import events, ids
 
 def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped: bool) -> None:
     """Events, log position and state belong together: a daemon that dies in between reads the same lines again."""
+    if outcome.only_figures:
+        _keep_figures(db, number, outcome)
+        return
     launch = db.get(Launch, number)
     if launch is None:
         return
@@ -44,6 +50,14 @@ def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped:
         data = {"state": launch.state, "before": before}
         events.record(db, "launch.changed", ids.public_id("L", number), launch.session_id, **data)
     db.add(launch)
+
+
+def _keep_figures(db: Session, number: int, outcome: Outcome) -> None:
+    """Without reading the row, as this happens all the time."""
+    told = [event for event in outcome.events if isinstance(event, e.Throughput)]
+    columns = {"log_position": outcome.position, "parser_state": outcome.parser_state, "throughput": figures(told[-1])}
+    db.execute(update(Launch).where(col(Launch.id) == number).values(**columns))
+    samples.record(db, number, told)
 
 
 def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:

@@ -26,8 +26,8 @@ _STEP_BYTES = 8 << 20
 _MOST_EVENTS = 5000
 _STEP_S = 0.2
 _HOLD_PROGRESS_S = 1.0
-_HOLD_FIGURES_S = 5.0
-_READY_READ_EVERY_S = 1.0
+_HOLD_FIGURES_S = 10.0
+_READY_READ_EVERY_S = 2.0
 _YOUNG_S = 15.0
 _STATES = ("starting", "loading", "capturing", "warming", "ready")
 
@@ -46,6 +46,7 @@ class Outcome:
     parser_state: dict[str, Any] | None = None
     worth_storing: bool = False
     suspect_changed: bool = False
+    only_figures: bool = False
     caught_up: bool = True
 
 
@@ -106,6 +107,10 @@ class Watch:
     def is_due(self) -> bool:
         """The log of a server that is ready can wait a little longer."""
         return not self.ready or self._behind or time.monotonic() - self._stepped_at >= _READY_READ_EVERY_S
+
+    def is_quiet(self) -> bool:
+        """A step takes no time: nothing is to be asked, and there is little to read."""
+        return self.ready and not self._behind
 
     def step(self) -> Outcome:
         """Look once, and return what is new; quick, but it reads files and may ask the server."""
@@ -202,6 +207,9 @@ class Watch:
         due = now - self._held_since >= pause or len(self._held) > _MOST_EVENTS
         if hasty or due or outcome.exit or outcome.became_ready or outcome.worth_storing:
             outcome.events, self._held, self._held_since = self._held, [], now
+            outcome.only_figures = not (hasty or outcome.worth_storing or outcome.exit or outcome.became_ready) and all(
+                isinstance(event, e.Throughput) for event in outcome.events
+            )
             outcome.worth_storing = True
 
     def _seen_at(self) -> datetime:
