@@ -25,6 +25,7 @@ CALLERS = {
     "SITREP_URL": "Where the daemon is: `http://host:port`, `https://…`, `unix:///path/to/sitrep.sock`; "
     "the socket of the store if absent.",
     "SITREP_TOKEN": "The token for SITREP_URL; the file `token` of the store if absent.",
+    "SITREP_LAUNCH": "Set by the daemon in what it starts: the folder of its launch, by which its remains are known.",
     "SITREP_NO_START": "`1`: never start a daemon, as `--no-start` says it.",
 }
 

@@ -246,3 +246,20 @@ def test_root_follows_the_servers_of_all_users(servers: Servers) -> None:
         assert launch["log_path"] == str(servers.folder / "u.log")
         told = next(one for one in servers_now(daemon)["servers"] if one["pid"] == process.pid)
         assert told["user"] in ("nobody", "65534")
+
+
+def test_a_port_that_a_followed_server_has_is_refused_by_its_name(servers: Servers) -> None:
+    port = free_port()
+    with watching(servers) as daemon:
+        servers.shell(f"nohup {' '.join(servers.argv(port))} > s.log 2>&1 &")
+        until_followed(daemon, servers.main(), "ready")
+        body = {"argv": servers.argv(port), "cwd": str(servers.folder), "env": servers.env()}
+        answer = daemon.client.post("/api/v1/launches", json=body)
+        assert answer.status_code == 409
+        assert answer.json()["detail"].endswith("That is L1: `sitrep stop L1` ends it.")
+        assert len(launches(daemon)) == 1
+        # Started by a shell all the same, it says so itself, and serves nobody.
+        servers.shell(f"nohup {' '.join(servers.argv(port))} > t.log 2>&1 &")
+        second = wait_until(lambda: launches(daemon)[1] if len(launches(daemon)) > 1 else None)
+        failed = until_followed(daemon, second["pid"], "failed")
+        assert "taken" in failed["failure"] or "in use" in failed["failure"], failed["failure"]
