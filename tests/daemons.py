@@ -40,7 +40,7 @@ class Daemon:
 
     def __init__(self, data_dir: Path, **settings: Any) -> None:
         self.data_dir = data_dir
-        self.env = os.environ | {"SITREP_DATA_DIR": str(data_dir), "SITREP_PORT": "0"}
+        self.env = os.environ | {"SITREP_DATA_DIR": str(data_dir), "SITREP_PORT": "0", "SITREP_ADOPT": "false"}
         self.env |= {f"SITREP_{name.upper()}": str(value) for name, value in settings.items()}
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -117,7 +117,7 @@ def _stop_launches(daemon: Daemon) -> None:
     try:
         launches = daemon.client.get("/api/v1/launches").json()["data"]
         for launch in launches:
-            if launch["watched"] and "ended_at" not in launch:
+            if launch["watched"] and "ended_at" not in launch and launch["provenance"] != "observed":
                 daemon.client.post(f"/api/v1/launches/{launch['id']}/stop", json={"grace_s": 1, "wait_s": 10})
     except httpx2.TransportError:
         pass

@@ -46,7 +46,7 @@ class Sitrep:
 
     def environment(self, **told: str) -> dict[str, str]:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("SITREP_")}
-        return plain | {"SITREP_DATA_DIR": str(self.store), "NO_COLOR": "1"} | told
+        return plain | {"SITREP_DATA_DIR": str(self.store), "SITREP_ADOPT": "false", "NO_COLOR": "1"} | told
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "sitrepd.cli", *words]
