@@ -145,7 +145,7 @@ def seed(data_dir: Path) -> None:
 def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
     """The application in this process, as a TCP client with the token sees it."""
     seed(data_dir)
-    app = create_app(load_settings(data_dir=data_dir, **settings))
+    app = create_app(load_settings(data_dir=data_dir, **{"adopt": False} | settings))
     token = (data_dir / "token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     with TestClient(app, base_url="http://127.0.0.1:8791", headers=headers) as client:
