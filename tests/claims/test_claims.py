@@ -83,7 +83,14 @@ def test_a_claim_is_made_longer(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"numbers": []}, {"resource": "disk"}, {"resource": "port", "numbers": [70000]}, {"pid": 2**22 + 1}]
+    "body",
+    [
+        {"numbers": []},
+        {"resource": "disk"},
+        {"resource": "port", "numbers": [70000]},
+        {"pid": 2**22 + 1},
+        {"until": "9999-12-31T23:00:00-14:00"},
+    ],
 )
 def test_claims_that_make_no_sense_are_refused(client: TestClient, body: dict[str, Any]) -> None:
     answer = client.post("/api/v1/claims", json={"resource": "gpu", "numbers": [1], **body})
@@ -172,7 +179,7 @@ def test_numbers_and_times_as_people_write_them() -> None:
     assert [duration_of(one).total_seconds() for one in ("90s", "1h30m", "1.5h", "2min", "1d")] == [
         90, 5400, 5400, 120, 86400,
     ]  # fmt: skip
-    for bad in ("", "2", "h", "2h x", "-1h"):
+    for bad in ("", "2", "h", "2h x", "-1h", "99999999999d"):
         with pytest.raises(typer.BadParameter):
             duration_of(bad)
     lengths = [timedelta(seconds=20), timedelta(minutes=59), timedelta(hours=2), timedelta(hours=26, minutes=1)]

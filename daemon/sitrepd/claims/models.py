@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import Field, model_validator
 from sqlmodel import Field as Column
 
 from sitrepd.clock import utc_now
-from sitrepd.shapes import Count, FactIn, FactOut, HostRef, LaunchRef, Name, Shape, Text, Whole, example
+from sitrepd.shapes import Count, FactIn, FactOut, HostRef, Instant, LaunchRef, Name, Shape, Text, Whole, example
 from sitrepd.storage.base import FactRow, json_field, link, time_field
 
 Resource = Literal["gpu", "port"]
@@ -45,7 +45,7 @@ class ClaimFields(Shape):
     launch: LaunchRef | None = Field(None, description="The launch that uses them.")
     owner: Name | None = Field(None, description="Who uses them; who tells it if absent.")
     why: Text | None = None
-    until: AwareDatetime | None = Field(None, description="When it ends by itself.")
+    until: Instant | None = Field(None, description="When it ends by itself.")
     pid: Whole | None = Field(None, ge=1, description="A process of this host that it ends with.")
 
 
@@ -72,7 +72,7 @@ class ClaimCreate(ClaimFields, FactIn):
 class ClaimUpdate(Shape):
     why: Text | None = None
     owner: Name | None = None
-    until: AwareDatetime | None = Field(None, description="Longer or shorter than it was.")
+    until: Instant | None = Field(None, description="Longer or shorter than it was.")
 
 
 class ClaimPublic(ClaimFields, FactOut):

@@ -106,7 +106,8 @@ def list_all(
     if ended:
         page = facts.page(db, CLAIM, None, limit, cursor)
     else:
-        held = [row for row in overlap.everywhere(db, utc_now()) if cursor is None or (row.id or 0) < int(cursor)]
+        first = facts.before(cursor) if cursor is not None else None
+        held = [row for row in overlap.everywhere(db, utc_now()) if first is None or (row.id or 0) < first]
         rows = held[::-1][:limit]
         page = facts.Page(rows, len(held), str(rows[-1].id) if len(held) > limit else None)
     told = [_publish(db, runtime, row) for row in page.rows]

@@ -91,7 +91,7 @@ def claims_of(row: Launch, uuids: list[str | None]) -> list[dict[str, Any]]:
     """The columns of the claims that a launch makes: its GPUs and its port."""
     argv, env = words_of(row)
     facts = engine_for(argv, row.ready_url, row.ready_pattern).describe(argv, env)
-    environ = (read_environ(row.pid) if row.pid else None) or env
+    environ = {**((read_environ(row.pid) if row.pid else None) or {}), **env}
     gpus = wanted_gpus(facts, environ, uuids).used
     owner = environ.get("USER") or user()
     shared = {

@@ -15,6 +15,7 @@ from sitrepd.cli.nouns import Cursor, FactId, Field, Limit, NounTable, add_edit,
 from sitrepd.cli.verbs import Cli, noun, verb
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_MOST_S = 366 * 86400
 
 
 def _ends(told: Mapping[str, Any]) -> str:
@@ -77,7 +78,10 @@ def duration_of(told: str) -> timedelta:
     parts = re.findall(r"(\d+(?:\.\d+)?)(min|[smhd])", told.strip().lower())
     if not parts or "".join(number + unit for number, unit in parts) != told.strip().lower():
         raise typer.BadParameter(f"{told!r} is no duration; write 90s, 30m, 2h, 1h30m or 1d.")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds > _MOST_S:
+        raise typer.BadParameter(f"{told!r} is more than a year.")
+    return timedelta(seconds=seconds)
 
 
 def _claiming(resource: str) -> Callable[..., None]:

@@ -121,10 +121,10 @@ def test_a_rejected_option_is_told_with_its_reason(client: TestClient) -> None:
 
 
 def test_a_launch_is_warned_of_but_not_held_back(daemon: Daemon, tmp_path: Path) -> None:
-    """Its interpreter, which the check asks, takes a minute; the launch takes a second."""
+    """Its interpreter, which the check asks, takes long; the launch takes a second."""
     python = tmp_path / "python"
     python.write_text(
-        f'#!/bin/bash\ncase "$*" in *sitrep-flags*) exec sleep 60;; esac\nexec {sys.executable} -c "print(1)"\n'
+        f'#!/bin/bash\ncase "$*" in *sitrep-flags*) exec sleep 20;; esac\nexec {sys.executable} -c "print(1)"\n'
     )
     python.chmod(0o755)
     command = shlex.join(server("--speculative-num-steps", "3", python=str(python)))

@@ -50,7 +50,7 @@ def installed_sglang(subject: Subject, folder: Path, timeout_s: float) -> Instal
 
 def _ask(python: Interpreter, known: list[str], timeout_s: float) -> tuple[dict[str, Any], str | None]:
     script = Path(asked_flags.__file__).read_text()
-    question = json.dumps({"first_path": python.first_path, "known": known, "read": True})
+    question = json.dumps({"first_path": python.first_path, "known": known, "limit_s": int(timeout_s) + 1})
     env = {name: value for name, value in python.env.items() if name not in _UNWANTED_ENV}
     ran = run_bounded(
         [str(python.path), *python.options, "-c", script, question],
