@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import sys
 from pathlib import Path
 
@@ -43,6 +44,11 @@ def test_a_server_is_restarted_with_changed_flags_on_its_own_port(daemon: Daemon
 def test_what_cannot_be_started_is_refused_before_anything_is_stopped(daemon: Daemon, tmp_path: Path) -> None:
     start(daemon, argv=[sys.executable, "-c", WAITS, "--x", "1"], cwd=str(tmp_path), ready_pattern="up")
     until(daemon, "L1", "ready")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        answer = daemon.client.post("/api/v1/launches/L1/restart", json={"set": {"port": taken}})
+        assert answer.status_code == 409
+        assert f"Port {taken} is taken" in answer.json()["detail"]
     for told, why in (
         ({"unset": ["y"]}, "no --y to leave out"),
         ({"set": {"": 1}}, "no flag"),

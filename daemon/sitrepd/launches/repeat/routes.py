@@ -134,8 +134,14 @@ async def restart(
     plan = await asyncio.to_thread(again.again, row, body)
     checked = plan.body.model_copy(update={"force": True})
     planned = await asyncio.to_thread(start.plan, checked)
+    port = plan.body.port or planned.facts.port
+    if port != row.port:
+        # Its own port will be free; another one must be so already.
+        await asyncio.to_thread(start.plan, plan.body)
     await _stopped(runtime, row, body.grace_s)
-    await _port_freed(plan.body.port or planned.facts.port, planned.facts.host, fact_id)
+    if not body.force:
+        await _port_freed(port, planned.facts.host, fact_id)
+    await _gpus_freed(runtime, row)
     told = await _start(runtime, _row(runtime, fact_id), plan, hint, teller)
     response.headers["Location"] = f"/api/v1/launches/{told.id}"
     return told
@@ -161,8 +167,20 @@ async def _port_freed(port: int | None, host: str | None, launch: str) -> None:
     while port is not None and not await asyncio.to_thread(port_free, port, host):
         if asyncio.get_running_loop().time() > deadline:
             raise Conflict(
-                f"{launch} was stopped, but port {port} is not free: somebody else listens there.", port=port
+                f"{launch} does not run any more, but somebody else listens on port {port}: nothing was started.",
+                port=port,
             )
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _gpus_freed(runtime: Runtime, row: Launch) -> None:
+    """A rank that outlives its server in the driver still holds its memory; after a while the start is tried anyway."""
+    seen = getattr(runtime.live.get("hardware"), "processes", ())
+    pids = [one.process.pid for one in seen if one.launch_id == row.id]
+    deadline = asyncio.get_running_loop().time() + _FREE_WITHIN_S
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        if asyncio.get_running_loop().time() > deadline:
+            return
         await asyncio.sleep(_LOOK_S)
 
 
