@@ -150,3 +150,24 @@ def test_figures_of_a_running_server_are_stored(tmp_path: Path) -> None:
         assert len({point["at"] for point in seconds}) == len(seconds)
         events = [event for event in daemon.client.get("/api/v1/events").json() if event["subject"] == "L1"]
         assert len(events) < 8
+
+
+def test_an_ended_launch_keeps_the_means_of_its_life(tmp_path: Path) -> None:
+    line = "Decode batch, #running-req: 4, accept len: 2.80, gen throughput (token/s): {}, #queue-req: 0"
+    lines = [f"[2026-12-01 01:00:0{n}] {line.format(90.0 + n)}" for n in range(5)]
+    with running_daemon(tmp_path / "store") as daemon:
+        daemon.client.post("/api/v1/sessions", json={"name": "s"})
+        script = "print({!r})".format("\n".join(lines))
+        body = {"argv": [sys.executable, "-c", script], "cwd": str(tmp_path), "engine": "sglang"}
+        assert daemon.client.post("/api/v1/launches", json=body).status_code == 201
+
+        def ended() -> dict[str, Any] | None:
+            launch: dict[str, Any] = daemon.client.get("/api/v1/launches/L1").json()
+            return launch if "ended_at" in launch else None
+
+        launch = wait_until(ended, 20, 0.1)
+        assert launch is not None
+        life = launch["throughput"]["life"]
+        assert (life["gen_tok_s"], life["accept_len"], life["seconds"]) == (92.0, 2.8, 5)
+        text = daemon.client.get("/api/v1/sessions/current/checkpoints/latest?format=md").text
+        assert "its log shows 92.0 tok/s, accept length 2.8 on average of 5 s" in text

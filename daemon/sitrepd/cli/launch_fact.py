@@ -25,9 +25,21 @@ def say_launch(cli: Cli, told: Mapping[str, Any], *, whole: bool = False, change
     output.fact({name: value for name, value in told.items() if name not in ("settings", "phases", "sizes")})
     _say_phases(told.get("phases") or ())
     _say_sizes(told.get("sizes") or ())
+    _say_figures(cli, told)
     if found and told.get("settings"):
         print("settings:")
         _say_settings(found, told)
+
+
+def _say_figures(cli: Cli, told: Mapping[str, Any]) -> None:
+    """figures of 300 s: 94.0 tok/s, at most 120.5; accept length 2.81"""
+    summary = cli.client.get(f"/launches/{told['id']}/samples", points=1).data.get("summary")
+    if not summary or summary.get("gen_tok_s") is None:
+        return
+    said = f"{summary['gen_tok_s']:.1f} tok/s, at most {summary['peak_gen_tok_s']:.1f}"
+    if summary.get("accept_len") is not None:
+        said += f"; accept length {summary['accept_len']:.2f}"
+    output.say(f"figures of {output.duration(float(summary['seconds']))}: {said}")
 
 
 def _say_phases(phases: Iterable[Mapping[str, Any]]) -> None:

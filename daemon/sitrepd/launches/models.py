@@ -179,7 +179,9 @@ class LaunchPublic(LaunchFields, FactOut):
     pid: int | None = None
     settings: dict[str, Any] | None = Field(None, description="Settings in effect, as the engine printed them.")
     warnings: list[str] = Field(default_factory=list, description="What the engine changed of what was asked.")
-    throughput: dict[str, Any] | None = Field(None, description="The latest figures that the log shows.")
+    throughput: dict[str, Any] | None = Field(
+        None, description="The latest figures that the log shows; once it has ended also `life`, their means over it."
+    )
     timings: dict[str, float] | None = Field(None, description="Seconds by step of the start, as the engine printed.")
     sizes: list[dict[str, Any]] = Field(default_factory=list)
     ready_url: str | None = None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from sqlmodel import col
 
 from sitrepd import reporting as r
+from sitrepd.launches import samples
 from sitrepd.launches.discovery.told import beside
 from sitrepd.launches.models import ALIVE, Launch, LaunchPhase, LaunchSize
 from sitrepd.sections import Report, Section
@@ -16,9 +18,11 @@ _COLUMNS = (
     "id", "name", "engine", "command", "argv", "env", "cwd", "host_id", "log_path", "port", "model", "model_id",
     "draft_model", "draft_model_id", "state", "started_at", "ready_at", "ended_at", "exit_code", "exit_signal",
     "failure", "suspect", "watched", "warnings", "at", "provenance", "imported_from", "from_launch_id", "process",
+    "throughput",
 )  # fmt: skip
 _HISTORY = 50
 _FAILURES = 3
+_LATELY = timedelta(minutes=10)
 _LOOK_BACK = 10
 _LIST = "sitrep launch list"
 
@@ -93,6 +97,7 @@ class _Told:
     """Launch rows as items, with the names of what they refer to read once for all of them."""
 
     def __init__(self, report: Report, found: Sequence[Any]) -> None:
+        self._report = report
         self._live: Mapping[int, Any] = report.live.get("launches") or {}
         self._hosts = r.names_of(report, "host", (row.host_id for row in found))
         models = [number for row in found for number in (row.model_id, row.draft_model_id)]
@@ -125,10 +130,18 @@ class _Told:
         item = {"kind": "launch", "order": 0 if row.watched else 10} | self._shared(row)
         item |= r.present(suspect=row.suspect, warnings=row.warnings)
         if row.watched:
-            item |= r.present(live=_progress(self._live.get(row.id), phases), phases=_phase_times(phases))
+            live = _progress(self._live.get(row.id), phases) | r.present(figures=self._lately(row))
+            item |= r.present(live=live, phases=_phase_times(phases))
         elif phases:
             item["phases"] = _phase_times(phases)
         return item
+
+    def _lately(self, row: Any) -> dict[str, Any] | None:
+        """Means over the last minutes in which it told figures."""
+        if row.state != "ready":
+            return None
+        told = samples.summary(self._report.db, row.id, self._report.now - _LATELY)
+        return _figures(told.model_dump()) if told else None
 
     def command(self, row: Any) -> dict[str, Any]:
         line = r.command_line(row.command, row.argv, row.env)
@@ -144,7 +157,8 @@ class _Told:
         item["command"] = r.command_line(row.command, row.argv, row.env)
         sizes = [_size(size) for size in self._sizes.get(row.id, []) if size.rank in ("", "0", "TP0")]
         phases = _phase_times(self._phases.get(row.id, []))
-        return item | r.present(cwd=row.cwd, warnings=row.warnings, phases=phases, sizes=sizes)
+        figures = _figures((row.throughput or {}).get("life") or {}) or None
+        return item | r.present(cwd=row.cwd, warnings=row.warnings, phases=phases, sizes=sizes, figures=figures)
 
 
 def _end(row: Any) -> dict[str, Any]:
@@ -154,6 +168,15 @@ def _end(row: Any) -> dict[str, Any]:
         ended_at=r.when(row.ended_at), exit_code=row.exit_code, exit_signal=row.exit_signal, failure=row.failure,
         stopped=stopped or None,
     )  # fmt: skip
+
+
+def _figures(told: Mapping[str, Any]) -> dict[str, Any]:
+    tokens, accepted = told.get("gen_tok_s"), told.get("accept_len")
+    return r.present(
+        gen_tok_s=None if tokens is None else round(tokens, 1),
+        accept_len=None if accepted is None else round(accepted, 2),
+        seconds=told.get("seconds"),
+    )
 
 
 def _size(row: Any) -> dict[str, Any]:

@@ -73,6 +73,10 @@ def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:
         left = ", ".join(f"{one.pid} ({one.name})" for one in ended.leftovers)
         launch.warnings = [*launch.warnings, f"Processes were left when it ended: {left}."]
     _end_phases(db, launch, launch.ended_at)
+    whole = samples.summary(db, launch.id or 0)
+    if whole is not None:
+        life = whole.model_dump(mode="json", exclude_none=True)
+        launch.throughput = {**(launch.throughput or {}), "life": life}
 
 
 def end_state(ended: Exit, *, stopped: bool, was_ready: bool) -> str:
