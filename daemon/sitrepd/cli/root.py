@@ -137,7 +137,7 @@ def root(
     """Sitrep remembers a long GPU-serving session and writes it down while the session waits.
 
     The options below may also stand after the verb. Exit status: 0 done, 1 refused, 2 wrong usage, 3 no daemon,
-    4 a watched server did not become ready; 5, 6 and 124 are of `wait`.
+    4 a watched server did not become ready, or `check` found something; 5, 6 and 124 are of `wait`.
     """
     ctx.obj = Cli(json_, session, data_dir, no_start)
 
