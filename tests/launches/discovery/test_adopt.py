@@ -263,3 +263,11 @@ def test_a_port_that_a_followed_server_has_is_refused_by_its_name(servers: Serve
         second = wait_until(lambda: launches(daemon)[1] if len(launches(daemon)) > 1 else None)
         failed = until_followed(daemon, second["pid"], "failed")
         assert "taken" in failed["failure"] or "in use" in failed["failure"], failed["failure"]
+
+
+def test_a_session_that_is_opened_later_gets_the_server_of_its_folder(servers: Servers) -> None:
+    with watching(servers) as daemon:
+        servers.shell(f"nohup {' '.join(servers.argv(free_port()))} > s.log 2>&1 &")
+        assert "session" not in until_followed(daemon, servers.main())
+        daemon.client.post("/api/v1/sessions", json={"name": "s"})
+        wait_until(lambda: launches(daemon)[0].get("session") == "S1")

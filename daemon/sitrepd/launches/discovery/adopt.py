@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
 from sitrepd import redact
 from sitrepd.errors import NoSession
@@ -21,6 +21,7 @@ from sitrepd.launches.launchers.base import Launched, LaunchLog
 from sitrepd.launches.models import Launch, LaunchPhase, LaunchRecord
 from sitrepd.launches.wrapped import unwrapping
 from sitrepd.sessions import current
+from sitrepd.storage import events, ids
 
 if TYPE_CHECKING:
     from sitrepd.runtime import Runtime
@@ -78,6 +79,24 @@ def session_of(db: Session, cwd: str | None) -> int | None:
         return current.resolve_or_none(db, current.Hint(cwd=cwd))
     except NoSession:
         return None
+
+
+def homeless(db: Session) -> list[tuple[int, int]]:
+    """Living adopted launches without a session, each with the one that it belongs to by now."""
+    mine = (col(Launch.watched).is_(True), col(Launch.ended_at).is_(None), col(Launch.session_id).is_(None))
+    rows = [row for row in db.exec(select(Launch).where(*mine)).all() if is_adopted(row)]
+    found = [(row.id, session_of(db, row.cwd)) for row in rows]
+    return [(number, session) for number, session in found if number is not None and session is not None]
+
+
+def give_home(db: Session, number: int, session_id: int) -> None:
+    """Put a launch into a session."""
+    row = db.get(Launch, number)
+    if row is None or row.session_id is not None:
+        return
+    row.session_id = session_id
+    db.add(row)
+    events.record(db, "launch.changed", ids.public_id("L", number), session_id, session=ids.public_id("S", session_id))
 
 
 def begin(details: Details) -> LogPosition | None:

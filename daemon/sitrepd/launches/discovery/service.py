@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from sitrepd.clock import utc_now
+from sitrepd.launches.discovery import adopt
 from sitrepd.launches.discovery.details import Details, look
 from sitrepd.launches.discovery.find import Found, Server, find
 from sitrepd.launches.discovery.leftovers import Ended, Orphan, ended_launches, launch_in, marked_launch, orphans
@@ -67,6 +69,7 @@ class Discovery(Service):
             if self.runtime.settings.adopt:
                 for server in found.servers:
                     await self._consider(found, server, told[server.main.identity])
+                await self._find_sessions()
             out = await asyncio.to_thread(self._view, found, told)
             self.runtime.live["servers"] = out
             self.runtime.live["benchmarks_running"] = [one.model_dump() for one in out.benchmarks]
@@ -86,6 +89,13 @@ class Discovery(Service):
         number = await self.launches.adopt(server, details)
         known.add((identity.pid, identity.start_ticks, identity.boot_id))
         log.info("L%d is process %d, which was found", number, identity.pid)
+
+    async def _find_sessions(self) -> None:
+        """A session may be opened, or a folder tied to it, after its server was found."""
+        with self.runtime.store.read() as db:
+            found = adopt.homeless(db)
+        for number, session_id in found:
+            await self.runtime.store.write_async(partial(adopt.give_home, number=number, session_id=session_id))
 
     def _is_wanted(self, server: Server, details: Details) -> bool:
         """Another user's may be listed, but neither followed nor stopped."""
