@@ -183,6 +183,14 @@ def read_samples(
     return Samples(points=told, summary=samples.summary(db, number, since))
 
 
+def _log_file(row: Launch) -> FilePath:
+    """Of a server that was found, by its descriptor as long as it runs: the name may mean nothing from here."""
+    named = FilePath(row.cwd or "/") / (row.log_path or "")
+    logs = (row.process or {}).get("logs") or [{}]
+    held = FilePath(logs[0].get("path") or named)
+    return held if held != named and held.is_file() else named
+
+
 @router.get("/launches/{fact_id}/log", name="get_launch_log")
 def read_log(
     fact_id: FactId,
@@ -194,7 +202,7 @@ def read_log(
     row: Launch = facts.get(db, LAUNCH, fact_id)
     if not row.log_path:
         raise UnknownId(f"No log is known of {fact_id}.")
-    path = FilePath(row.log_path) if FilePath(row.log_path).is_absolute() else FilePath(row.cwd or "/") / row.log_path
+    path = _log_file(row)
     if path.exists() and not path.is_file():  # a pipe would keep whoever opens it waiting
         raise Conflict(f"The log {path} is no file that can be read again.")
     try:

@@ -271,3 +271,15 @@ def test_a_session_that_is_opened_later_gets_the_server_of_its_folder(servers: S
         assert "session" not in until_followed(daemon, servers.main())
         daemon.client.post("/api/v1/sessions", json={"name": "s"})
         wait_until(lambda: launches(daemon)[0].get("session") == "S1")
+
+
+def test_a_log_that_was_deleted_is_read_on_from_its_descriptor(servers: Servers) -> None:
+    servers.shell(f"nohup {' '.join(servers.argv(free_port()))} > s.log 2>&1 &", env={"FAKE_S": "2"})
+    pid = servers.main()
+    wait_until(lambda: (servers.folder / "s.log").stat().st_size)
+    (servers.folder / "s.log").unlink()
+    with watching(servers) as daemon:
+        launch = until_followed(daemon, pid, "ready")
+        assert [phase["name"] for phase in launch["phases"]][:3] == ["starting", "dist_init", "load_weights"]
+        part = daemon.client.get(f"/api/v1/launches/{launch['id']}/log").json()
+        assert "fired up" in part["text"]
