@@ -222,7 +222,7 @@ BAD = [
     ({"argv": ["true"], "cwd": "/no/such/folder"}, "is no folder"),
     ({"argv": ["true"], "cwd": "relative"}, "is no folder"),
     ({"command": "true > /no/such/folder/log"}, "/no/such/folder"),
-    ({"argv": ["true"], "engine": "warp"}, "use sglang or generic"),
+    ({"argv": ["true"], "engine": "warp"}, "use sglang, vllm or generic"),
     ({"argv": ["true"], "ready_pattern": "("}, "no regular expression"),
     ({"argv": ["true"], "state": "ready"}, "observed, not told"),
     ({"argv": ["true"], "limits": {"nofile": [1]}}, "limits.nofile"),
