@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from sitrepd.clock import utc_now
 from sitrepd.launches.engines.base import CommandFacts, Engine, Probe
 from sitrepd.launches.ports import owns_listener
+from sitrepd.launches.sockets import same_network
 
 _CHEAP_EVERY_S = 1.0
 _DISTURBING_EVERY_S = 10.0
@@ -27,7 +28,7 @@ class Readiness:
     said_ready: bool = False
     port_taken: bool = False
     net_of: int | None = None
-    """A process in another network namespace, whose port is not ours to ask."""
+    """A process of a container; where its network is another one, its port is not ours to ask."""
     said_at: datetime | None = None
     """When its log said so."""
     may_disturb: Callable[[], bool] = lambda: True
@@ -52,16 +53,19 @@ class Readiness:
         if not self.engine.probes and self.engine.name == "generic" and not getattr(self.engine, "ready_pattern", None):
             # Nothing was told by which to know it: that it listens is all there is.
             return True
-        if self.net_of is not None and self.facts.engine == "generic":
+        if self._is_elsewhere() and self.facts.engine != "sglang":
             return True
         return self._answers(disturb=not log_readable and self.may_disturb())
+
+    def _is_elsewhere(self) -> bool:
+        return self.net_of is not None and not same_network(self.net_of)
 
     def _answers(self, *, disturb: bool) -> bool:
         now = time.monotonic()
         if now - self._asked_at < (_DISTURBING_EVERY_S if disturb else _CHEAP_EVERY_S):
             return False
         self._asked_at = now
-        if self.net_of is not None:
+        if self._is_elsewhere():
             return False
         for probe in self.engine.probes:
             if probe.disturbs and not disturb:

@@ -29,13 +29,14 @@ def listening_sockets(net_of: int | None = None) -> list[Socket]:
 
     Netlink takes 50 µs; /proc, for other namespaces and where netlink is closed, takes milliseconds.
     """
-    if net_of is None or _same_namespace(net_of):
+    if net_of is None or same_network(net_of):
         with suppress(OSError):
             return [one for family in (socket.AF_INET, socket.AF_INET6) for one in _by_netlink(family)]
     return list(by_proc(net_of))
 
 
-def _same_namespace(pid: int) -> bool:
+def same_network(pid: int) -> bool:
+    """Whether a process is in our network namespace; False where that may not be seen."""
     try:
         return os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net")
     except OSError:

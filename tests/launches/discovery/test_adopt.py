@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.helpers import free_port, wait_until
 from tests.launches.discovery.servers import Servers, launches, servers_now, until_followed, watching
+
+from sitrepd.launches.discovery import adopt
 
 
 def test_a_server_started_with_nohup_is_followed(servers: Servers) -> None:
@@ -283,3 +286,28 @@ def test_a_log_that_was_deleted_is_read_on_from_its_descriptor(servers: Servers)
         assert [phase["name"] for phase in launch["phases"]][:3] == ["starting", "dist_init", "load_weights"]
         part = daemon.client.get(f"/api/v1/launches/{launch['id']}/log").json()
         assert "fired up" in part["text"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can make namespaces")
+@pytest.mark.slow
+def test_a_server_in_namespaces_of_its_own_becomes_ready(servers: Servers) -> None:
+    """As in a container: its port is looked for in its own network."""
+    with watching(servers) as daemon, (servers.folder / "s.log").open("w") as log:
+        port = free_port()
+        inside = ["unshare", "--pid", "--net", "--fork", "sh", "-c", 'ip link set lo up; exec "$@"', "sh"]
+        servers.start([*inside, *servers.argv(port)], stdout=log, stderr=log)
+        launch = until_followed(daemon, servers.main(), "ready")
+        told = next(one for one in servers_now(daemon)["servers"] if one["pid"] == launch["pid"])
+        assert (told["container"], told["listening"]) == ("a container", [port])
+
+
+def test_the_log_of_a_container_engine_is_followed_as_printed(tmp_path: Path) -> None:
+    path = tmp_path / "x-json.log"
+    path.write_text('{"log":"one\\n"}\n{"log":"a "}\n')
+    log = adopt.WrappedLog(path, None, "docker")
+    assert log.read() == ["one"]
+    with path.open("a") as file:
+        file.write('{"log":"b\\n"}\n{"log":"half')
+    assert (log.read(), log.partial) == (["a b"], "")
+    none = adopt.NoLog("It prints into nothing.")
+    assert (none.read(), none.at_end, none.problem) == ([], True, "It prints into nothing.")
