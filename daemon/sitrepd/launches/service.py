@@ -248,8 +248,12 @@ class Launches(Service):
         due = [(number, watch) for number, watch in self._watches.items() if watch.is_due() or number in self._stops]
         quiet = [watch for _, watch in due if watch.is_quiet()]
         looked = await asyncio.to_thread(_step_all, quiet) if quiet else {}
+        await asyncio.gather(*(self._settle(watch.number, watch, looked[watch.number]) for watch in quiet))
         for number, watch in due:
-            outcome = looked[number] if number in looked else await asyncio.to_thread(watch.step)
+            if number in looked:
+                behind = behind or not looked[number].caught_up
+                continue
+            outcome = await asyncio.to_thread(watch.step)
             behind = behind or not outcome.caught_up
             await self._settle(number, watch, outcome)
         for number, ladder in list(self._stops.items()):

@@ -204,7 +204,8 @@ class Watch:
             return
         hasty = any(not isinstance(event, e.PhaseProgress | e.Throughput) for event in self._held)
         pause = _HOLD_FIGURES_S if isinstance(self._held[-1], e.Throughput) else _HOLD_PROGRESS_S
-        due = now - self._held_since >= pause or len(self._held) > _MOST_EVENTS
+        # By the clock and not since the last time, so that several servers are stored in one commit.
+        due = now // pause != self._held_since // pause or len(self._held) > _MOST_EVENTS
         if hasty or due or outcome.exit or outcome.became_ready or outcome.worth_storing:
             outcome.events, self._held, self._held_since = self._held, [], now
             outcome.only_figures = not (hasty or outcome.worth_storing or outcome.exit or outcome.became_ready) and all(
@@ -223,6 +224,7 @@ class Watch:
             match event:
                 case e.PhaseBegan():
                     self.open_phases.setdefault(event.phase, event.at)
+                    self._reached = max(self._reached, e.PHASE[event.phase].state, key=_STATES.index)
                 case e.PhaseProgress():
                     self.progress[event.phase] = event
                 case e.PhaseEnded():

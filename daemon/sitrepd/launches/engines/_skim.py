@@ -16,7 +16,7 @@ _VLLM = re.compile(
 
 
 def sglang(block: bytes) -> bytes:
-    """Whole lines in their order, without batch, request and access lines but for some of the figures."""
+    """Whole lines in their order, without batch, request and access lines; some of the figures stand at the end."""
     return _thin(block, _SGLANG, (b"] Decode batch", b"] Prefill batch"))
 
 
@@ -34,4 +34,4 @@ def _thin(block: bytes, repeated: re.Pattern[bytes], figures: tuple[bytes, ...])
                 begin, stop = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place) + 1
                 if stop and repeated.fullmatch(block, begin, stop):
                     kept.append(block[begin:stop])
-    return b"".join(kept) + repeated.sub(b"", block)
+    return repeated.sub(b"", block) + b"".join(kept)
