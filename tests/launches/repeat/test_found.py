@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
+import pytest
 from tests.helpers import free_port, wait_until
 from tests.launches.discovery.servers import Servers, launches, until_followed, watching
 
 
+@pytest.mark.slow
 def test_a_server_that_was_found_is_restarted_with_changed_flags(tmp_path: Path) -> None:
     servers, port = Servers(tmp_path), free_port()
     key = "sk-1234567890abcdef"

@@ -98,6 +98,7 @@ def test_what_is_no_state_or_no_process_is_refused(daemon: Daemon) -> None:
     assert get(daemon, "launches/L1/wait", **{"for": "loading"})["reached"] == "loading"
 
 
+@pytest.mark.slow
 def test_the_command_line_waits_on_while_the_daemon_is_killed_and_another_takes_over(tmp_path: Path) -> None:
     with running_daemon(tmp_path / "store") as daemon:
         sitrep = Sitrep(tmp_path / "store", tmp_path)
