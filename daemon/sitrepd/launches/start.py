@@ -142,9 +142,7 @@ def _engine(body: LaunchCreate, argv: list[str]) -> Engine:
     try:
         return engine_named(body.engine, body.ready_url, body.ready_pattern)
     except KeyError as error:
-        raise InvalidFact(
-            f"engine: {body.engine!r} is not known; use sglang, vllm or generic, or none."
-        ) from error
+        raise InvalidFact(f"engine: {body.engine!r} is not known; use sglang, vllm or generic, or none.") from error
 
 
 def _check_words(body: LaunchCreate) -> None:
