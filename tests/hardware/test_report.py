@@ -11,6 +11,7 @@ from tests.checkpoints.telling import section_text, written
 
 from sitrepd.hardware.models import GpuSample, Host
 from sitrepd.hardware.report import ranges
+from sitrepd.sessions.models import SessionRow
 
 AT = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)
 
@@ -65,6 +66,17 @@ def test_ranges_of_numbers() -> None:
 def test_a_session_that_names_no_host_shows_the_machine_that_is_observed(tmp_path: Path) -> None:
     def change(db: Session) -> None:
         db.add(Host(id=7, name="vm", machine="m", provenance="observed", note="no NVIDIA GPU found"))
+        opened = db.get(SessionRow, 1)
+        assert opened is not None
+        opened.imported_from = None
 
     rendered = written(tmp_path, [{"type": "session", "name": "s"}], change)
     assert section_text(rendered, "hardware") == ["- H7 vm: no NVIDIA GPU found"]
+
+
+def test_an_imported_session_that_names_no_host_has_none(tmp_path: Path) -> None:
+    def change(db: Session) -> None:
+        db.add(Host(id=7, name="vm", machine="m", provenance="observed"))
+
+    rendered = written(tmp_path, [{"type": "session", "name": "s"}, {"type": "directive", "text": "x"}], change)
+    assert "hardware" not in [section["name"] for section in rendered["sections"]]

@@ -20,11 +20,15 @@ _NAMED_BY = (("launch", "host_id"), ("artifact", "host_id"), ("stack", "host_id"
 
 
 def report(report: Report) -> list[Section]:
-    """Section `hardware`: the session's own hosts and those that its facts name; else the machine that we observe."""
+    """Section `hardware`: the session's own hosts and those that its facts name; else the machine that we observe.
+
+    Of an imported session that names no host, none is known: it may have run anywhere.
+    """
     numbers = {number for word, field in _NAMED_BY for number in r.linked(report, word, field)}
     mine = (col(Host.session_id) == report.session_id) | col(Host.id).in_(numbers)
     found = sorted(r.rows(report, "host", _COLUMNS, mine, everywhere=True), key=lambda row: row.id)
-    found = found or r.rows(report, "host", _COLUMNS, col(Host.machine).is_not(None), everywhere=True)
+    if not found and report.session.imported_from is None:
+        found = r.rows(report, "host", _COLUMNS, col(Host.machine).is_not(None), everywhere=True)
     items = [host_item(row) for row in found]
     items += [reading for row in found for reading in _readings(report, row)]
     return [Section(name="hardware", title="Hardware", order=120, priority=45, items=items, more="sitrep host list")]

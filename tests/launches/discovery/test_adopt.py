@@ -130,6 +130,14 @@ def test_no_launch_of_ours_is_doubled(servers: Servers) -> None:
         assert "observed" not in [one["provenance"] for one in launches(daemon)]
 
 
+def test_an_imported_session_gets_no_servers(servers: Servers) -> None:
+    """What is exported is what was imported: servers of this machine are no facts of that session."""
+    with watching(servers) as daemon:
+        daemon.client.post("/api/v1/import", content=b'{"type":"session","name":"imported"}').raise_for_status()
+        servers.shell(f"nohup {' '.join(servers.argv(free_port()))} > 1.log 2>&1 &")
+        assert "session" not in until_followed(daemon, servers.main())
+
+
 def test_the_session_is_that_of_the_folder(servers: Servers) -> None:
     with watching(servers) as daemon:
         for name in ("a", "b"):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from sqlmodel import Session, col, select
 
 from sitrepd import redact
-from sitrepd.errors import NoSession
 from sitrepd.facts import Scope, create
 from sitrepd.launches import start
 from sitrepd.launches.discovery.details import Details, describe, kept_env
@@ -74,11 +73,12 @@ def _process(server: Server, details: Details) -> dict[str, Any]:
 
 
 def session_of(db: Session, cwd: str | None) -> int | None:
-    """None where more than one is open and the folder is tied to none of them."""
-    try:
-        return current.resolve_or_none(db, current.Hint(cwd=cwd))
-    except NoSession:
-        return None
+    """The session that the folder is tied to, else the only open one that was not imported: none is guessed."""
+    tied = current.by_folder(db, cwd)
+    if tied is not None:
+        return tied
+    found = current.open_sessions(db)
+    return found[0].id if len(found) == 1 and found[0].imported_from is None else None
 
 
 def homeless(db: Session) -> list[tuple[int, int]]:
