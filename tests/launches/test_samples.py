@@ -126,6 +126,7 @@ def test_a_compilation_while_serving_is_a_warning(app: Any) -> None:
     assert warnings == ["_fwd_kernel was compiled for 3.5 s while serving: what was measured then waited."]
 
 
+@pytest.mark.slow
 def test_figures_of_a_running_server_are_stored(tmp_path: Path) -> None:
     """A decode line alone does not wait for an event; it is there soon, and tells no event of its own."""
     log = tmp_path / "log"

@@ -84,6 +84,7 @@ def test_the_words_hold_a_command_for_each_rank() -> None:
     assert "busy" in words("Distributed init", "", Standing(900, 600, True), None, {"": 7})
 
 
+@pytest.mark.slow
 def test_a_hanging_start_is_suspect_until_it_moves(tmp_path: Path) -> None:
     """The replay hangs at five eighths of its shards; it is not ended, and a line in its log clears the suspicion."""
     log = tmp_path / "server.log"
