@@ -129,7 +129,10 @@ def follow() -> Iterator[Figure]:
         with _client(folder / "store") as client:
             time.sleep(_SETTLE_S)
             idle = _busy(daemon, _FOLLOW_S)
-            launches = [_launch(client, folder, f"log{n}", free_port()) for n in range(_FOLLOWED)]
+            ports: set[int] = set()
+            while len(ports) < _FOLLOWED:
+                ports.add(free_port())
+            launches = [_launch(client, folder, f"log{port}", port) for port in ports]
             try:
                 for one in launches:
                     wait_until(partial(_is_ready, client, one), 60)
