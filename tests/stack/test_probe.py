@@ -60,7 +60,7 @@ def test_versions_without_importing_anything(serving: Environment, tmp_path):
 
 def test_stack_fields_are_those_of_the_session_file(serving: Environment, tmp_path):
     fields = probe_stack([serving.python, *LAUNCH], {}, tmp_path).stack_fields()
-    assert list(fields) == ["packages", "driver", "cuda", "python", "os", "git"]
+    assert list(fields) == ["packages", "driver", "cuda", "python", "os", "git", "diffs"]
     assert json.loads(json.dumps(fields)) == fields
 
 

@@ -42,7 +42,7 @@ def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped:
     if outcome.became_ready:
         launch.ready_at = watch.readiness.since or utc_now()
         _end_phases(db, launch, launch.ready_at)
-    if outcome.port_taken and before != "failed":
+    if watch.port_taken and launch.failure is None:
         launch.failure = _taken(watch)
     if outcome.exit is not None:
         _end(db, launch, outcome.exit, stopped)

@@ -92,6 +92,7 @@ class Watch:
         self._stepped_at = 0.0
         self._behind = False
         self._reached: str = "starting"
+        self._told_port_taken = False
         self._looked_at = 0.0
 
     def resume(self, state: str, phases: Sequence[Any]) -> None:
@@ -255,7 +256,8 @@ class Watch:
         if ended is not None:
             self._finish(outcome, ended)
             return
-        outcome.port_taken = self.port_taken
+        outcome.port_taken = self.port_taken and not self._told_port_taken
+        self._told_port_taken = self.port_taken
         if self.ready or self.port_taken:
             return
         readable = self.follower.status in ("following", "vanished", "waiting")
