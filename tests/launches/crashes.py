@@ -143,9 +143,13 @@ class Life:
             self.serving.append(name)
 
     def stop(self, name: str) -> None:
-        self.stopped.add(name)
         self.serving.remove(name)
-        self.daemon.client.post(f"/launches/{self.launches.acknowledged[name]}/stop", json={"grace_s": 1.5})
+        number = self.launches.acknowledged.get(name)
+        if number is None:
+            return
+        self.daemon.client.post(f"/launches/{number}/stop", json={"grace_s": 1.5})
+        # Only now: a daemon that was killed before it answered may not have heard of it.
+        self.stopped.add(name)
 
     def _body(self, kind: str, number: int) -> tuple[str, dict[str, Any]]:
         """A server of that kind, and the name that tells its kind and how it is to end."""
