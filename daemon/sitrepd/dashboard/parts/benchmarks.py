@@ -5,8 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, Run, compare
-from sitrepd.benchmarks.metrics import Metric, describe, display_text
+from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, compare
+from sitrepd.benchmarks.metrics import describe, display_text
+from sitrepd.benchmarks.runs import run_of
 from sitrepd.dashboard.view import View
 from sitrepd.reporting import command_line
 
@@ -25,7 +26,7 @@ def look(view: View) -> dict[str, Any]:
     session = view.db.get(view.noun("session").table, view.session_id) if view.session_id else None
     metric = getattr(session, "best_metric", None) or BEST_METRIC
     told = list(reversed(view.told("benchmark", _MOST)))
-    compared = compare([_run(one) for one in told], metric)
+    compared = compare([run_of(one) for one in told], metric)
     by_id = {one.id: one for one in told}
     rows = _most_telling(compared)
     beside = [name for names in _BESIDE if (name := _measured(names, told, metric))]
@@ -37,20 +38,6 @@ def look(view: View) -> dict[str, Any]:
         "beside": [(name, describe(name)[0]) for name in beside],
         "rows": [(row, _bar(row, compared), [_beside(by_id[row.ids[0]], name) for name in beside]) for row in rows],
     }
-
-
-def _run(told: Any) -> Run:
-    return Run(
-        id=told.id,
-        metrics={name: Metric(name, one.value, one.unit, one.better) for name, one in told.metrics.items()},
-        name=told.name,
-        baseline=told.baseline,
-        comparable=told.comparable,
-        config=told.config,
-        workload=told.workload,
-        launch=told.launch,
-        note=told.note,
-    )
 
 
 def _command(view: View, row: Row) -> str:
