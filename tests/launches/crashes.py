@@ -147,7 +147,8 @@ class Life:
         number = self.launches.acknowledged.get(name)
         if number is None:
             return
-        self.daemon.client.post(f"/launches/{number}/stop", json={"grace_s": 1.5})
+        answer = self.daemon.client.post(f"/launches/{number}/stop", json={"grace_s": 1.5})
+        assert answer.status_code == 202, answer.text
         # Only now: a daemon that was killed before it answered may not have heard of it.
         self.stopped.add(name)
 

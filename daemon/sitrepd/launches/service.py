@@ -302,6 +302,8 @@ class Launches(Service):
 
     async def stop(self, number: int, grace_s: float | None) -> None:
         """Ask the server to end: SIGTERM to its main process, then SIGKILL to all that is left after `grace_s`."""
+        # A daemon that has just started may not yet know what the one before it watched.
+        await self.restored.wait()
         if number not in self._watches:
             raise Conflict(
                 f"{ids.public_id('L', number)} does not run on this host, or is not watched: nothing to stop."
