@@ -271,6 +271,7 @@ def _best_s(line: str) -> float:
     return min(once() for _ in range(200))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["password=,", "api_key='", 'api_key="', "://a:", "curl x ", "authorization: bearer "])
 def test_time_grows_with_the_text_and_no_faster(part: str) -> None:
     def seconds(text: str) -> float:

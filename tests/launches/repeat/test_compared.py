@@ -48,6 +48,7 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_differs_between_two_starts(daemon: Daemon, tmp_path: Path, tree: Path) -> None:
     sitrep = Sitrep(daemon.data_dir, tmp_path)
     port = free_port()
