@@ -99,7 +99,9 @@ def start(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Start it although its port is taken.")] = False,
 ) -> None:
-    """Start a server, as this shell would: with its folder, environment, umask and limits. It outlives the daemon.
+    """Start a server, as this shell would: with its folder, environment, umask, limits, niceness and processors.
+
+    It outlives the daemon.
 
     Options come before the command; `sitrep launch -- python -m sglang.launch_server …` is the same with argv, and
     `sitrep launch 'nohup python … > log 2>&1 &'` takes a shell line as pasted.
@@ -149,7 +151,7 @@ def surroundings(cli: Cli, cwd: str | None, env: list[str]) -> dict[str, Any]:
     folder = os.path.abspath(os.path.expanduser(cwd)) if cwd else around["cwd"]
     return {
         "cwd": folder, "env": environment | added, "inherit_env": False, "umask": around["umask"],
-        "limits": around["limits"], "told_env": sorted(added),
+        "limits": around["limits"], "nice": around["nice"], "affinity": around["affinity"], "told_env": sorted(added),
     }  # fmt: skip
 
 

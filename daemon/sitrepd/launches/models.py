@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from sqlmodel import Field as Column
@@ -27,6 +27,8 @@ from sitrepd.storage.base import BigKey, FactRow, Row, big_field, json_field, li
 from sitrepd.storage.types import UTCDateTime
 
 State = Literal["starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost"]
+_MOST_PROCESSORS = 8192
+Processor = Annotated[Whole, Field(ge=0, lt=_MOST_PROCESSORS)]
 ALIVE = ("starting", "loading", "capturing", "warming", "ready")
 
 
@@ -163,6 +165,13 @@ class LaunchCreate(LaunchFields, FactIn):
     ready_pattern: Text | None = Field(None, description="Regular expression of the log line that says ready.")
     umask: Whole | None = Field(None, ge=0, le=0o777, description="Of the caller.")
     limits: dict[str, list[Whole]] | None = Field(None, description="The caller's limits: name to [soft, hard].")
+    nice: Whole | None = Field(None, ge=-20, le=19, description="The caller's niceness.")
+    affinity: list[Processor] | None = Field(
+        None,
+        min_length=1,
+        max_length=_MOST_PROCESSORS,
+        description="The numbers of the processors that the caller may use.",
+    )
     force: Flag = Field(False, description="Start it although its port is taken.")
     inherit_env: Flag = Field(True, description="Start from the daemon's environment and add `env` to it.")
     told_env: list[Text] | None = Field(

@@ -53,6 +53,8 @@ class Plan:
             append=told is not None,
             umask=body.umask,
             limits={name: (pair[0], pair[1]) for name, pair in (body.limits or {}).items()},
+            nice=body.nice,
+            affinity=body.affinity,
         )
 
     def columns(self, request: LaunchRequest) -> dict[str, Any]:

@@ -142,7 +142,7 @@ def _surroundings(job: Job) -> list[str]:
     if job["affinity"] is not None:
         try:
             os.sched_setaffinity(0, job["affinity"])
-        except OSError:
+        except (OSError, ValueError, OverflowError):
             warnings.append(f"The caller's processors {job['affinity']} cannot be had here.")
     return warnings
 

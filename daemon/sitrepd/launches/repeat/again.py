@@ -134,6 +134,8 @@ def _kept(around: a.Around | None, change: Change) -> dict[str, Any]:
     return {
         "umask": around.umask,
         "limits": around.limits,
+        "nice": around.nice,
+        "affinity": around.affinity,
         "log_path": change.log_path or around.log_path,
         "port": None if moved else around.port,
     }

@@ -27,6 +27,8 @@ class Around:
     told_env: Sequence[str] = ()
     umask: int | None = None
     limits: Mapping[str, Sequence[int]] | None = None
+    nice: int | None = None
+    affinity: Sequence[int] | None = None
     log_path: str | None = None
     port: int | None = None
     secrets: Sequence[str] = ()
@@ -40,6 +42,8 @@ def around_of(body: LaunchCreate) -> dict[str, Any]:
         told_env=list(body.told_env or ()),
         umask=body.umask,
         limits=body.limits,
+        nice=body.nice,
+        affinity=body.affinity,
         log_path=body.log_path,
         port=body.port,
         secrets=sorted(_secrets(body)),

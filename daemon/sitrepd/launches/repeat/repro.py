@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sitrepd import redact
@@ -167,9 +167,20 @@ def _command(side: Side) -> Iterator[str]:
         return
     if side.around and side.around.umask is not None:
         yield f"umask {side.around.umask:04o}"
+    if side.around and side.around.nice:
+        yield f"renice -n {side.around.nice} -p $$ > /dev/null"
+    if side.around and _is_narrow(side.around.affinity, side.host):
+        numbers = ",".join(map(str, side.around.affinity or ()))
+        yield f"taskset -cp {numbers} $$ > /dev/null"
     yield "# The command, as it was given."
     yield "set +e"
     yield line
+
+
+def _is_narrow(affinity: Sequence[int] | None, host: Any) -> bool:
+    """Whether it might not use all processors of its machine."""
+    count = getattr(host, "cpu_count", None)
+    return bool(affinity) and count is not None and len(affinity or ()) < count
 
 
 def _benchmark(benchmark: Any, benchmark_id: str | None) -> Iterator[str]:
