@@ -14,7 +14,7 @@ from sitrepd.sections import Section
 from sitrepd.storage.base import Event
 
 # Not facts of the work: what is written about it, and how it is found.
-_ASIDE = ("checkpoint.", "delivery.", "folder.", "conversation.", "host.sampled")
+_ASIDE = ("checkpoint.", "delivery.", "folder.", "conversation.", "command.", "compaction.", "host.sampled")
 _MOST = 2000
 
 

@@ -51,6 +51,8 @@ class Delivery(FactRow, table=True):
     bytes: int | None = None
     echoed: bool = False
     echoed_at: datetime | None = time_field()
+    conversation: str | None = None
+    proof: str | None = None
 
 
 class DeliveryFields(Shape):
@@ -67,6 +69,8 @@ class DeliveryCreate(DeliveryFields, FactIn):
 class DeliveryPublic(DeliveryFields, FactOut):
     bytes: int | None = None
     echoed_at: datetime | None = None
+    conversation: str | None = Field(None, description="The client's own id of the conversation that it went to.")
+    proof: str | None = Field(None, description="How it is known to have arrived: transcript, where a client keeps one.")
 
 
 DeliveryUpdate = partial(DeliveryFields, "DeliveryUpdate", without=("checkpoint",))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
+from sqlalchemy import false
 from sqlmodel import Field as Column
 from sqlmodel import UniqueConstraint
 
@@ -80,6 +81,10 @@ class Conversation(Row, table=True):
     client: str | None = None
     session_id: int = Column(foreign_key="session.id", index=True)
     at: datetime = now_field()
+    cwd: str | None = None
+    transcript: str | None = None
+    seen_at: datetime | None = time_field()
+    ended_at: datetime | None = time_field()
 
 
 class Message(FactRow, table=True):
@@ -111,12 +116,14 @@ class Directive(FactRow, table=True):
     text: str
     message: int | None = None
     active: bool = True
+    proposed: bool = Column(default=False, sa_column_kwargs={"server_default": false()})
 
 
 class DirectiveFields(Shape):
     text: Text = Field(description="The user's wish, verbatim.", min_length=1, max_length=20_000)
     message: Count | None = Field(None, description="Number of the message that said it.")
     active: Flag = Field(True, description="False once it was taken back.")
+    proposed: Flag = Field(False, description="A rule found it in a message, and nobody has confirmed it yet.")
 
 
 class DirectiveCreate(DirectiveFields, FactIn):
