@@ -1,4 +1,7 @@
-"""The portable session file: JSON Lines in, facts out, and back; a file is taken whole or not at all."""
+"""The portable session file: JSON Lines in, facts out, and back; a file is taken whole or not at all.
+
+A checkpoint's JSON is taken in as well: `checkpoints.restore` makes lines of it, and they become facts like others.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from sqlmodel import Session, col, select
 
 from sitrepd import facts, problems
+from sitrepd.checkpoints import restore
 from sitrepd.clock import iso
 from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.facts import Noun, Scope
@@ -33,6 +37,9 @@ class Imported(BaseModel):
     session: str
     counts: dict[str, int] = Field(description="Facts stored, by type of line.")
     keys: dict[str, str] = Field(default_factory=dict, description="Keys of the file and the ids that they became.")
+    missing: list[str] = Field(
+        default_factory=list, description="Of a checkpoint: what its facts refer to, and it does not tell."
+    )
 
 
 @dataclass
@@ -48,8 +55,12 @@ class Line:
 
 @dataclass
 class File:
+    """Its lines; of a checkpoint also its id and what it does not tell."""
+
     lines: list[Line] = field(default_factory=list)
     digest: str = ""
+    checkpoint: str | None = None
+    missing: list[str] = field(default_factory=list)
 
 
 def parse(data: bytes, registry: Registry, name: str) -> File:
@@ -60,13 +71,16 @@ def parse(data: bytes, registry: Registry, name: str) -> File:
         at_line = data.count(b"\n", 0, error.start) + 1
         raise InvalidFact(f"{name}, line {at_line}: not UTF-8. A session file is JSON Lines in UTF-8.") from error
     file = File(digest=hashlib.sha256(data).hexdigest())
+    document = restore.document_in(text)
+    if document is not None:
+        return _restored(document, file, registry, name)
     faults: list[dict[str, Any]] = []
     keys: dict[str, int] = {}
     for number, raw in enumerate(text.split("\n"), 1):
         if not raw.strip():
             continue
         try:
-            line = _line(raw, number, registry)
+            line = _line(_value(raw), number, registry)
         except InvalidFact as error:
             faults.append({"line": number, "message": error.detail})
             continue
@@ -84,6 +98,25 @@ def parse(data: bytes, registry: Registry, name: str) -> File:
     return file
 
 
+def _restored(document: Mapping[str, Any], file: File, registry: Registry, name: str) -> File:
+    """The lines that a checkpoint's JSON is worth."""
+    try:
+        restored = restore.restore(document, registry)
+    except InvalidFact as error:
+        raise _refused(name, [{"line": 1, "message": error.detail}]) from error
+    faults = []
+    for value in restored.lines:
+        key = value.get("key")
+        try:
+            file.lines.append(_line(dict(value), 1, registry))
+        except InvalidFact as error:
+            faults.append({"line": 1, "message": f"{key}: {error.detail}" if key else error.detail})
+    if faults:
+        raise _refused(name, faults)
+    file.checkpoint, file.missing = restored.id, restored.missing
+    return file
+
+
 def _refused(name: str, faults: list[dict[str, Any]]) -> InvalidFact:
     first = faults[0]
     more = f" ({len(faults) - 1} more bad lines)" if len(faults) > 1 else ""
@@ -91,13 +124,17 @@ def _refused(name: str, faults: list[dict[str, Any]]) -> InvalidFact:
     return InvalidFact(detail, errors=faults[:_MOST_ERRORS])
 
 
-def _line(raw: str, number: int, registry: Registry) -> Line:
+def _value(raw: str) -> dict[str, Any]:
     try:
         value = simplejson.loads(raw, use_decimal=True, allow_nan=False)
     except simplejson.JSONDecodeError as error:
         raise InvalidFact(f"not JSON ({error.msg} at column {error.colno})") from error
     if not isinstance(value, dict):
         raise InvalidFact("each line is one JSON object")
+    return value
+
+
+def _line(value: dict[str, Any], number: int, registry: Registry) -> Line:
     noun = registry.by_line.get(value.pop("type", None))
     if noun is None:
         raise InvalidFact(f"unknown or missing type; known are {', '.join(sorted(registry.by_line))}")
@@ -124,8 +161,9 @@ def store(
 ) -> Imported:
     """Store the lines in the caller's transaction; lines may refer to each other in any order."""
     _refuse_twice(db, file, name, again)
-    for line in file.lines:
-        line.row_number = ids.allocate(db, line.noun.word)
+    _number(db, file)
+    if file.checkpoint is not None:
+        name = f"{file.checkpoint} in {name}"
     known = {line.key: _called(line) for line in file.lines if line.key}
     session_number = next((line.row_number for line in file.lines if line.noun.word == "session"), None)
     if session_number is None:
@@ -144,7 +182,24 @@ def store(
         facts.settle(db, line.noun, row, scope)
     session = ids.public_id("S", session_number)
     events.record(db, "session.imported", session, session_number, digest=file.digest, file=name, by=teller)
-    return Imported(session=session, counts=counts, keys={key: told for key, told in known.items() if " " not in told})
+    keys = {key: told for key, told in known.items() if " " not in told}
+    return Imported(session=session, counts=counts, keys=keys, missing=file.missing)
+
+
+def _number(db: Session, file: File) -> None:
+    """New numbers; of a checkpoint its own, for the kinds of which this store has used none so far.
+
+    Text that names a fact of the checkpoint then still names the same one.
+    """
+    by_word: dict[str, list[Line]] = {}
+    for line in file.lines:
+        by_word.setdefault(line.noun.word, []).append(line)
+    for word, lines in by_word.items():
+        told = [parsed[1] for line in lines if (parsed := ids.parse_id(line.key or "")) is not None]
+        own = file.checkpoint is not None and len(told) == len(lines) and ids.take(db, word, told)
+        numbers = told if own else range(first := ids.allocate(db, word, len(lines)), first + len(lines))
+        for line, number in zip(lines, numbers, strict=True):
+            line.row_number = number
 
 
 def _called(line: Line) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,9 @@ class Slice:
     routers: Callable[[], Sequence[APIRouter]] | None = None
     services: Callable[[Runtime], Sequence[Service]] = _nothing
     report: Callable[[Report], Sequence[Section]] = _nothing
+
+    restore: Callable[[Section], Iterable[dict[str, Any]]] = _nothing
+    """The reverse of `report`: session-file lines from a section, for what it calls otherwise than the facts do."""
 
     busy: Callable[[Runtime], Sequence[BaseRoute]] = _nothing
     """Routes that are asked for so often that they are matched before all others."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sitrepd.benchmarks import children as c
 from sitrepd.benchmarks import models as m
 from sitrepd.benchmarks.report import report
+from sitrepd.benchmarks.restore import restore
 from sitrepd.facts import Child, Noun
 from sitrepd.slices import Slice
 
@@ -56,4 +57,10 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
-SLICE = Slice("benchmarks", (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL), routers=_routers, report=report)
+SLICE = Slice(
+    "benchmarks",
+    (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL),
+    routers=_routers,
+    report=report,
+    restore=restore,
+)

@@ -19,10 +19,15 @@ app = typer.Typer()
 @verb(app, "import")
 def import_file(
     cli: Cli,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A session file (JSON Lines); `-` is standard input.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A session file (JSON Lines), or a checkpoint's JSON; `-` is standard input."
+        ),
+    ],
     again: Annotated[bool, typer.Option("--again", help="Import it although it was imported before.")] = False,
 ) -> None:
-    """Take in a session file, whole or not at all."""
+    """Take in a session file, whole or not at all; a checkpoint's JSON becomes the facts that it tells."""
     body, name = read_input(file)
     answer = cli.client.upload("/import", body, name=name, again=again)
     cli.show(answer, _say)
@@ -41,6 +46,8 @@ def read_input(file: str) -> tuple[bytes, str]:
 def _say(told: dict[str, Any]) -> None:
     counts = ", ".join(f"{count} {kind}" for kind, count in told["counts"].items())
     output.say(f"Imported into {told['session']}: {counts}.")
+    for one in told.get("missing", ()):
+        output.say(f"Not in the checkpoint: {one}.")
 
 
 @verb(app, "export")

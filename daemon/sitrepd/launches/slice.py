@@ -9,6 +9,7 @@ from sitrepd.facts import Child, Noun
 from sitrepd.launches import models as m
 from sitrepd.launches.children import phase_rows, phases, sizes
 from sitrepd.launches.report import report
+from sitrepd.launches.restore import restore
 from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
@@ -41,4 +42,4 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return launches, Discovery(runtime, launches)
 
 
-SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services, report=report)
+SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services, report=report, restore=restore)

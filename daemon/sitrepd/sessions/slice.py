@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sitrepd.facts import Noun
 from sitrepd.sessions import models as m
 from sitrepd.sessions.report import report
+from sitrepd.sessions.restore import restore
 from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
@@ -41,4 +42,6 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
-SLICE = Slice("sessions", (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT), routers=_routers, report=report)
+SLICE = Slice(
+    "sessions", (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT), routers=_routers, report=report, restore=restore
+)

@@ -9,6 +9,7 @@ from sitrepd.facts import Noun
 from sitrepd.slices import Slice
 from sitrepd.stack import models as m
 from sitrepd.stack.report import report
+from sitrepd.stack.restore import restore
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -33,4 +34,4 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Stacks(runtime),)
 
 
-SLICE = Slice("stack", (STACK,), routers=_routers, services=_services, report=report)
+SLICE = Slice("stack", (STACK,), routers=_routers, services=_services, report=report, restore=restore)

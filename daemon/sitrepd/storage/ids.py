@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from sqlmodel import Session
 
@@ -29,10 +30,24 @@ def parse_number(text: str) -> int | None:
 
 def allocate(db: Session, word: str, how_many: int = 1) -> int:
     """Reserve `how_many` numbers for facts of kind `word`; the first of them is returned."""
+    counter = _counter(db, word)
+    first = counter.last + 1
+    counter.last += how_many
+    return first
+
+
+def take(db: Session, word: str, numbers: Collection[int]) -> bool:
+    """Reserve these very numbers, if all of them are higher than any that facts of kind `word` have had."""
+    counter = _counter(db, word)
+    if not numbers or min(numbers) <= counter.last:
+        return False
+    counter.last = max(numbers)
+    return True
+
+
+def _counter(db: Session, word: str) -> Counter:
     counter = db.get(Counter, word, with_for_update=True)
     if counter is None:
         counter = Counter(word=word)
         db.add(counter)
-    first = counter.last + 1
-    counter.last += how_many
-    return first
+    return counter
