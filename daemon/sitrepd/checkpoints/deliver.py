@@ -25,6 +25,7 @@ from sitrepd.storage import events, ids
 
 _NAMED = re.compile(r"\bC([1-9]\d{0,17})\b")
 _IDS = 40
+_LEAST = 1000
 # Of the budget, at most this part goes to what is new; the rest is for the stored text.
 _DELTA_SHARE = 0.4
 _LOADING = ("starting", "loading", "capturing", "warming")
@@ -39,14 +40,33 @@ class Handover:
     delivery: int
 
 
-async def resume(runtime: Runtime, session_id: int, to: str, budget: int | None) -> Handover:
+async def resume(
+    runtime: Runtime,
+    session_id: int,
+    to: str,
+    budget: int | None,
+    most_bytes: int | None = None,
+    conversation: str | None = None,
+) -> Handover:
     """The latest checkpoint for an agent: what is new since, then the stored text, within the budget as a whole."""
     made = checkpoints(runtime)
     row = await made.latest(session_id)
     number = await runtime.store.write_async(lambda db: ids.allocate(db, "delivery"))
-    text = await asyncio.to_thread(_text, runtime, row, number, budget)
-    await runtime.store.write_async(lambda db: _remember(db, row, number, to, budget, text))
+    text = await asyncio.to_thread(_fitting, runtime, row, number, budget, most_bytes)
+    await runtime.store.write_async(lambda db: _remember(db, row, number, to, budget, text, conversation))
     return Handover(text, ids.public_id("C", row.id or 0), number)
+
+
+def _fitting(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None, most_bytes: int | None) -> str:
+    """Within so many bytes of UTF-8 too, which some clients count, as far as the least budget allows."""
+    text = _text(runtime, row, delivery, budget)
+    while most_bytes is not None and (over := len(text.encode()) - most_bytes) > 0:
+        smaller = max(_LEAST, len(text) - max(over, 100))
+        if budget is not None and smaller >= budget:
+            break
+        budget = smaller
+        text = _text(runtime, row, delivery, budget)
+    return text
 
 
 def _text(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None) -> str:
@@ -133,12 +153,14 @@ def _state(launch: Any) -> str:
     return f"is {launch.state} now: {', '.join(part for part in parts if part)}"
 
 
-def _remember(db: Session, row: Checkpoint, number: int, to: str, budget: int | None, text: str) -> None:
+def _remember(
+    db: Session, row: Checkpoint, number: int, to: str, budget: int | None, text: str, conversation: str | None
+) -> None:
     now = utc_now()
     db.add(
         Delivery(
             id=number, session_id=row.session_id, at=now, observed_at=now, provenance="observed", checkpoint_id=row.id,
-            to=to, budget=budget, bytes=len(text.encode()),
+            to=to, budget=budget, bytes=len(text.encode()), conversation=conversation,
         )
     )  # fmt: skip
     checkpoint = ids.public_id("C", row.id or 0)
