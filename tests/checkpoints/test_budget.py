@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.checkpoints.telling import SHIPPED, model, section
 
 from sitrepd.checkpoints.budget import parse_budget
-from sitrepd.checkpoints.quote import clean
+from sitrepd.checkpoints.quote import CUT, clean, clean_text, clip
 from sitrepd.checkpoints.render import FORMATS, render, to_text
 from sitrepd.errors import InvalidFact
 
@@ -66,14 +66,15 @@ def test_items_are_whole_or_absent_and_those_absent_are_told(rendered: dict[str,
     for part in (SHIPPED.typeset(one) for one in rendered["sections"]):
         if part.head in body.split("\n"):
             body = body.replace(part.head + "\n", "", 1)
-        for piece in sorted(part.pieces, key=lambda piece: -len(piece.text)):
-            body = body.replace(piece.text, "", 1)
+        forms = [form for piece in part.pieces for form in (piece.text, *piece.shorter())]
+        for form in sorted(forms, key=len, reverse=True):
+            body = body.replace(form, "", 1)
     rest = [line for line in body.split("\n") if line]
     assert all(
         line.startswith(("## Left out", "Left out", "- Goal:", "- Decisions:", "- Open points:")) for line in rest
     )
     shown = len(render(rendered, "md", None, SHIPPED)) == len(text)
-    assert shown or "Left out" in body
+    assert shown or "eft out" in body or "hortened" in body
 
 
 @given(models(), st.integers(1000, 4000))
@@ -112,11 +113,101 @@ def test_the_pinned_stay_and_the_rest_goes_by_priority() -> None:
 
 
 def test_an_item_too_long_for_the_budget_does_not_keep_others_out() -> None:
-    rendered = model(section("decisions", [finding(1, "long " * 900), finding(2, "short")], pinned=True))
-    text = render(rendered, "md", 1000, SHIPPED)
-    assert "- F2 rejected option (confirmed): short" in text
-    assert "long" not in text
-    assert "F1" in text.split("Left out")[1]
+    for pinned, form in ((True, "- F1 rejected option (confirmed): long long"), (False, None)):
+        rendered = model(section("decisions", [finding(1, "long " * 900), finding(2, "short")], pinned=pinned))
+        text = render(rendered, "md", 1000, SHIPPED)
+        assert "- F2 rejected option (confirmed): short" in text
+        assert (form or "long") in text if pinned else "long" not in text
+        assert "F1" in text.rsplit("\n\n", 1)[1]
+
+
+def lined(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.startswith("- ")]
+
+
+def crowded(words: int = 12) -> dict[str, Any]:
+    """Eight of each: pinned facts that need more than any of the budgets below."""
+    prose = " ".join(f"word{number}" for number in range(words))
+    directive = {"kind": "directive", "active": True, "text": f"Wish: {prose}."}
+    cause = {"kind": "root_cause", "label": "root cause"}
+    command = {
+        "kind": "command",
+        "ids": ["L1"],
+        "launch": "L1",
+        "of": ["B1"],
+        "command": "serve " + "--flag value " * 60,
+    }
+    return model(
+        section("goal", [{**directive, "id": f"D{n}", "ids": [f"D{n}"]} for n in range(1, 9)], order=30, priority=2, pinned=True),
+        section("root_causes", [finding(n, f"cause {n}", detail=prose, **cause) for n in range(1, 9)], order=40, priority=5, pinned=True),
+        section("decisions", [finding(n, f"option {n}", detail=prose) | {"reason": prose} for n in range(11, 19)], order=50, priority=6, pinned=True),
+        section("best", [command | {"what": "command of L1"}], order=70, priority=4, pinned=True),
+        section("artifacts", [{"id": f"A{n}", "ids": [f"A{n}"], "path": f"/p/{n}"} for n in range(1, 9)], order=150, priority=40),
+    )  # fmt: skip
+
+
+def test_what_is_pinned_is_shortened_before_it_is_dropped_and_the_weightiest_last() -> None:
+    text = render(crowded(20), "md", 4600, SHIPPED)
+    ids = [f"D{n}" for n in range(1, 9)] + [f"F{n}" for n in (*range(1, 9), *range(11, 19))]
+    lines = {line.split()[1].rstrip(":"): line for line in lined(text)}
+    assert set(ids) <= set(lines)
+    assert all(lines[f"D{n}"].endswith("word19.") for n in range(1, 9))
+    assert "serve --flag value" in text
+    assert not any("A1" in line for line in lined(text))
+    cut = [one for one in ids if CUT in lines[one] or "word" not in lines[one]]
+    assert cut == sorted(cut, key=ids.index)
+    assert cut[-1] == "F18"
+    assert "hortened" in text
+    assert "F18" in text.rsplit("\n\n", 1)[1] or "shortened" in text.rsplit("\n\n", 1)[1]
+
+
+def test_nothing_is_cut_inside_a_word_or_a_command() -> None:
+    for budget in range(1000, 7000, 97):
+        text = render(crowded(20), "md", budget, SHIPPED)
+        words = set(text.replace(":", " ").replace(".", " ").split())
+        assert {word for word in words if word.startswith("wor") and word != "work"} <= {f"word{n}" for n in range(20)}
+        assert text.count("--flag value") in (0, 60)
+        assert text.count("```") in (0, 2)
+        assert ("Command of L1" in text) or budget < 1300
+
+
+def test_more_room_never_takes_a_pinned_fact_away() -> None:
+    seen: set[str] = set()
+    for budget in range(1000, 8000, 250):
+        shown = {line.split()[1].rstrip(":") for line in lined(render(crowded(16), "md", budget, SHIPPED))}
+        assert {one for one in seen if one[0] in "DF"} <= shown | {"Decisions", "F1,"}
+        seen = {one for one in shown if one[0] in "DF" and one[1:].isdigit()}
+
+
+def test_json_says_what_is_shortened() -> None:
+    told = json.loads(render(crowded(40), "json", 6000, SHIPPED))
+    items = {item["ids"][0]: item for one in told["sections"] for item in one["items"]}
+    shortened = [item for item in items.values() if item.get("shortened")]
+    assert shortened
+    assert all(item["ids"] for item in shortened)
+    assert told["left_out"]
+    assert all("shortened" not in item for one in crowded()["sections"] for item in one["items"])
+
+
+@given(ROUGH, st.integers(20, 200))
+def test_a_clipped_text_is_a_beginning_with_a_mark(text: str, most: int) -> None:
+    plain = clean_text(text)
+    short = clip(text, most)
+    assert len(short) <= max(most, len(CUT))
+    if short != plain:
+        assert short.endswith(CUT)
+        head = short[: -len(CUT)].rstrip()
+        assert plain.startswith(head) or head in plain
+        assert head.count("`") % 2 == 0 or "\n" in plain
+
+
+def test_where_a_text_is_clipped() -> None:
+    assert clip("One sentence. " + "more " * 50, 30) == f"One sentence. more more {CUT}"
+    assert clip("One whole sentence. Then more words come", 34) == f"One whole sentence. {CUT}"
+    assert clip("Run it with --tp 8 and then wait for a while", 20) == f"Run it {CUT}"
+    assert clip("Use `serve --port 1 --tp 8` always, or else", 30) == f"Use {CUT}"
+    assert clip("x" * 100, 30) == CUT
+    assert clip("one\ntwo\nthree", 9) == f"one\ntwo\n{CUT}"
 
 
 def test_what_was_never_collected_is_told_at_any_budget() -> None:

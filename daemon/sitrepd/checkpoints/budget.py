@@ -1,19 +1,24 @@
-"""Fits a checkpoint into a number of characters: whole items by priority, and a word on each that is left out."""
+"""Fits a checkpoint into a number of characters: whole items by weight, pinned ones in a shorter form if need be."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from sitrepd.checkpoints import left_out
 from sitrepd.errors import InvalidFact
 
 LEAST = 1000
 CHARACTERS_A_TOKEN = 4
 PRESETS: dict[str, int | None] = {"brief": 2000, "standard": 9000, "full": None}
+CORE = 7
+"""Pinned items up to this priority stay whole before any other is placed."""
 _BUDGET = re.compile(r"(\d{1,12})(t?)", re.IGNORECASE)
-_NAMED = 12
+
+Rank = tuple[bool, int, int, int]
 
 
 def parse_budget(text: str) -> int | None:
@@ -32,14 +37,25 @@ def parse_budget(text: str) -> int | None:
     return characters
 
 
+def _none() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One item as text: `rank` says when it is taken, `place` where it stands, `name` what it is called if left out."""
+    """One item as text: `rank` says when it is taken, `place` where it stands, `name` what it is called if left out.
+
+    `shorter` gives its shorter forms, the shortest last; it is asked only where there is not enough room.
+    """
 
     text: str
     name: str
-    rank: tuple[bool, int, int, int]
+    rank: Rank
     place: float
+    shorter: Callable[[], Sequence[str]] = field(default=_none, compare=False)
+
+    def form(self, level: int) -> str:
+        return self.text if level == 0 else self.shorter()[level - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +70,37 @@ class Part:
     earlier: int = 0
 
 
-Kept = list[set[int]]
+# For each part: which pieces are shown, by number, and in which form (0 is whole).
+Kept = list[dict[int, int]]
 
 
-def piece(section: Mapping[str, Any], number: int, text: str) -> Piece:
+def piece(
+    section: Mapping[str, Any], number: int, text: str, shorter: Callable[[], Sequence[str]] | None = None
+) -> Piece:
     """The section's item with that number as text; an item may say its own weight (`pinned`, `priority`) and place."""
     item = section["items"][number]
     name = item.get("what") or ", ".join(item.get("ids", ())) or str(item.get("kind", "item"))
-    return Piece(text, name, rank(section, number, item), item.get("order", number))
+    weight = rank(section, number, item)
+    if shorter is None or weight[0]:
+        return Piece(text, name, weight, item.get("order", number))
+    return Piece(text, name, weight, item.get("order", number), _falling(text, shorter))
 
 
-def rank(section: Mapping[str, Any], number: int, item: Mapping[str, Any]) -> tuple[bool, int, int, int]:
+def _falling(text: str, shorter: Callable[[], Sequence[str]]) -> Callable[[], Sequence[str]]:
+    """The forms that are each shorter than the one before, made once."""
+
+    @cache
+    def forms() -> Sequence[str]:
+        found: list[str] = []
+        for form in shorter():
+            if form and len(form) < len(found[-1] if found else text):
+                found.append(form)
+        return tuple(found)
+
+    return forms
+
+
+def rank(section: Mapping[str, Any], number: int, item: Mapping[str, Any]) -> Rank:
     """When an item is taken: what is pinned first, then by priority, then by its place in the text."""
     pinned = item.get("pinned", section["pinned"])
     return (not pinned, item.get("priority", section["priority"]), section["order"], number)
@@ -76,80 +112,95 @@ def part(section: Mapping[str, Any], head: str, pieces: Sequence[Piece]) -> Part
 
 
 def everything(parts: Sequence[Part]) -> Kept:
-    return [set(range(len(part.pieces))) for part in parts]
+    return [dict.fromkeys(range(len(part.pieces)), 0) for part in parts]
 
 
-def fit(parts: Sequence[Part], budget: int | None, compose: Callable[[Kept], str]) -> str:
+def fit(parts: Sequence[Part], budget: int | None, compose: Callable[[Kept, int | None], str]) -> str:
     """The text that `compose` makes of the weightiest items for which it has at most `budget` characters.
 
-    What `compose` adds to the items is found out by composing: the room for them shrinks until the whole fits.
+    `compose` is given what is kept, and how long the word on what is left out may be. What it adds to the items is
+    found out by composing: the room for them shrinks until the whole fits.
     """
     if budget is None:
-        return compose(everything(parts))
-    order = sorted(
-        (piece.rank, index, number) for index, part in enumerate(parts) for number, piece in enumerate(part.pieces)
-    )
-    room = budget
+        return compose(everything(parts), None)
+    if sum(len(piece.text) for part in parts for piece in part.pieces) < budget:
+        text = compose(everything(parts), None)
+        if len(text) <= budget:
+            return text
+    room = budget - len(compose([{} for _ in parts], 0))
     while True:
-        kept = _choose(parts, order, room)
-        text = compose(kept)
+        kept = _Choice(parts, room).made(max(LEAST // 6, budget // 8) - left_out.LEAST // 2)
+        text = compose(kept, 0)
         over = len(text) - budget
         if over <= 0 or not any(kept):
-            return text
+            return _named(kept, budget, text, compose)
         room -= over
 
 
-def _choose(parts: Sequence[Part], order: Sequence[tuple[object, int, int]], room: int) -> Kept:
-    """An item that is too long is passed over; what comes after it may still fit."""
-    kept: Kept = [set() for _ in parts]
-    for _, index, number in order:
-        cost = len(parts[index].pieces[number].text) + 1
-        if not kept[index]:
-            cost += len(parts[index].head) + 2
-        if cost <= room:
-            kept[index].add(number)
-            room -= cost
-    return kept
+def _named(kept: Kept, budget: int, text: str, compose: Callable[[Kept, int | None], str]) -> str:
+    """The text with as full a word on what is left out as the rest of the budget allows."""
+    fuller = compose(kept, max(0, budget - len(text)) + left_out.LEAST // 2)
+    return fuller if len(fuller) <= budget else text
 
 
-def left_out(parts: Sequence[Part], kept: Kept, budget: int | None) -> str:
-    """What is not shown and how it is had, as fully as about an eighth of the budget allows; "" if all is shown."""
-    missing = [
-        (part, [piece.name for number, piece in enumerate(part.pieces) if number not in shown])
-        for part, shown in zip(parts, kept, strict=True)
-    ]
-    missing = [(part, names) for part, names in missing if names or part.earlier]
-    if not missing:
-        return ""
-    most = max(LEAST // 6, budget // 8) if budget is not None else None
-    for text in (_by_name(missing), _on_one_line(missing), _by_section(missing)):
-        if most is None or len(text) <= most:
-            return text
-    total = sum(len(names) + part.earlier for part, names in missing)
-    return f"Left out: {total} items of {len(missing)} sections; `sitrep checkpoint --budget full` gives them."
+class _Choice:
+    """Which items are shown, and in which form, within a room; heads are paid for by the first item below them."""
 
+    def __init__(self, parts: Sequence[Part], room: int) -> None:
+        self._parts = parts
+        self._room = room
+        self._kept: Kept = [{} for _ in parts]
+        self._order = sorted(
+            (piece.rank, index, number) for index, part in enumerate(parts) for number, piece in enumerate(part.pieces)
+        )
 
-def _by_name(missing: Sequence[tuple[Part, list[str]]]) -> str:
-    lines = [f"- {part.title}: {_names(names, part.earlier)}{_call(part)}" for part, names in missing]
-    return "\n".join(["## Left out (`sitrep show ID` gives one, `sitrep checkpoint --budget full` most)", *lines])
+    def made(self, reserve: int) -> Kept:
+        """First the core, then what else is pinned, then the rest, which leaves `reserve` for what is left out."""
+        self._shortened(lambda rank: not rank[0] and rank[1] <= CORE)
+        self._room -= reserve
+        self._shortened(lambda rank: not rank[0] and rank[1] > CORE)
+        for index, number in self._those(lambda rank: rank[0]):
+            self._take(index, number, 0)
+        return self._kept
 
+    def _those(self, which: Callable[[Rank], bool]) -> list[tuple[int, int]]:
+        return [(index, number) for rank, index, number in self._order if which(rank)]
 
-def _names(names: Sequence[str], earlier: int) -> str:
-    told = list(dict.fromkeys(names))
-    shown = [*told[:_NAMED], *([f"{len(told) - _NAMED} more"] if len(told) > _NAMED else [])]
-    return ", ".join([*shown, *([f"{earlier} earlier ones"] if earlier else [])])
+    def _shortened(self, which: Callable[[Rank], bool]) -> None:
+        """All of them whole if they fit; else each in its shortest form, which then grows by weight."""
+        group = self._those(which)
+        if self._cost(group) <= self._room:
+            for index, number in group:
+                self._take(index, number, 0)
+            return
+        for index, number in group:
+            self._take(index, number, len(self._parts[index].pieces[number].shorter()))
+        for steps in (1, 2):
+            for index, number in group:
+                self._grow(index, number, steps)
 
+    def _cost(self, group: Iterable[tuple[int, int]]) -> int:
+        group = list(group)
+        opened = {index for index, _ in group if not self._kept[index]}
+        heads = sum(len(self._parts[index].head) + 2 for index in opened)
+        return heads + sum(len(self._parts[index].pieces[number].text) + 1 for index, number in group)
 
-def _on_one_line(missing: Sequence[tuple[Part, list[str]]]) -> str:
-    told = list(dict.fromkeys(name for _, names in missing for name in names))
-    earlier = [f"{part.earlier} earlier of {part.title}{_call(part)}" for part, _ in missing if part.earlier]
-    return f"Left out (`sitrep show ID` gives one): {', '.join([*told, *earlier])}."
+    def _take(self, index: int, number: int, level: int) -> None:
+        """An item that is too long is passed over; what comes after it may still fit."""
+        part = self._parts[index]
+        cost = len(part.pieces[number].form(level)) + 1 + (0 if self._kept[index] else len(part.head) + 2)
+        if cost <= self._room:
+            self._kept[index][number] = level
+            self._room -= cost
 
-
-def _by_section(missing: Sequence[tuple[Part, list[str]]]) -> str:
-    counts = [f"{len(names) + part.earlier} of {part.title}{_call(part)}" for part, names in missing]
-    return f"Left out: {'; '.join(counts)}."
-
-
-def _call(part: Part) -> str:
-    return f" (`{part.more}`)" if part.more else ""
+    def _grow(self, index: int, number: int, steps: int) -> None:
+        """To the form that is so many steps above its shortest one, where that is not passed already."""
+        level = self._kept[index].get(number)
+        piece = self._parts[index].pieces[number]
+        if not level:
+            return
+        target = max(0, len(piece.shorter()) - steps)
+        cost = len(piece.form(target)) - len(piece.form(level))
+        if target < level and cost <= self._room:
+            self._kept[index][number] = target
+            self._room -= cost

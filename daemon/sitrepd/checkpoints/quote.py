@@ -14,6 +14,8 @@ _BREAK = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 # The same characters as they stand in JSON.
 _SUSPECT = re.compile(r"\\(?:[bfr]|u(?:00[01789]|202[89a-e]|206[6-9]|db40))|\x7f")
 _TICKS = re.compile(r"`+")
+_SPACE = re.compile(r"\s+")
+CUT = "[…]"
 
 
 def clean_text(text: str) -> str:
@@ -86,4 +88,32 @@ def excerpt(text: Any, most: int = 600) -> str:
         if room < 0 and (head or tail):
             break
         (head if len(head) <= len(tail) else tail).append(line)
-    return "\n".join([*head, "[…]", *reversed(tail)])
+    return "\n".join([*head, CUT, *reversed(tail)])
+
+
+def clip(text: Any, most: int) -> str:
+    """The text, or its beginning with a mark where it is longer than `most` characters.
+
+    It ends at a line or a sentence, else between two words that are neither flags nor within backticks; where there is
+    no such place, the mark alone is left.
+    """
+    plain = clean_text(str(text))
+    if len(plain) <= most:
+        return plain
+    lines = plain[: most + 1].split("\n")[:-1]
+    if lines and "".join(lines).strip():
+        return "\n".join([*lines, CUT]).strip("\n")
+    room = most - len(CUT) - 1
+    places = [match.start() for match in _SPACE.finditer(plain, 0, room + 1) if _may_end(plain, match)]
+    ends = [place for place in places if plain[place - 1] in ".;!?" and place >= most // 2]
+    if not places:
+        return CUT
+    return f"{plain[: (ends or places)[-1]].rstrip()} {CUT}"
+
+
+def _may_end(text: str, space: re.Match[str]) -> bool:
+    before, after = text[: space.start()], text[space.end() :].split(maxsplit=1)
+    if before.count("`") % 2 or not before.strip():
+        return False
+    words = (before.rsplit(maxsplit=1)[-1], after[0] if after else "")
+    return not any(word.startswith("-") or "=" in word for word in words)

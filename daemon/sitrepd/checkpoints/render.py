@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from sitrepd.checkpoints import budget
-from sitrepd.checkpoints.budget import Kept, Part, fit, left_out
+from sitrepd.checkpoints.budget import Kept, Part, Piece, fit
+from sitrepd.checkpoints.left_out import left_out
 from sitrepd.checkpoints.quote import one_line
+from sitrepd.checkpoints.shorten import shorter
 from sitrepd.checkpoints.templates import Templates
 
 if TYPE_CHECKING:
@@ -63,44 +65,66 @@ def to_markdown(rendered: Mapping[str, Any], most: int | None, templates: Templa
 
 
 def fit_markdown(first: str, parts: Sequence[Part], most: int | None) -> str:
-    def compose(kept: Kept) -> str:
+    def compose(kept: Kept, room: int | None) -> str:
         blocks = [_block(part, shown) for part, shown in zip(parts, kept, strict=True) if shown]
-        missing = left_out(parts, kept, most)
+        missing = left_out(parts, kept, room)
         return "\n\n".join([first, *blocks, *([missing] if missing else [])]) + "\n"
 
     return fit(parts, most, compose)
 
 
-def _block(part: Part, shown: set[int]) -> str:
-    pieces = sorted((part.pieces[number] for number in shown), key=lambda piece: piece.place)
-    return "\n".join([*([part.head] if part.head else []), *(piece.text for piece in pieces)])
+def _block(part: Part, shown: Mapping[int, int]) -> str:
+    pieces = sorted(((part.pieces[number], level) for number, level in shown.items()), key=lambda one: one[0].place)
+    return "\n".join([*([part.head] if part.head else []), *(piece.form(level) for piece, level in pieces)])
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
 def to_json(rendered: Mapping[str, Any], most: int | None) -> str:
-    """The section model; where a budget leaves something out, `left_out` says what and how it is had."""
+    """The section model; where a budget leaves something out, `left_out` says what and how it is had.
+
+    An item that stands there in a shorter form says `shortened`.
+    """
     sections = rendered["sections"]
     parts = [_json_part(section) for section in sections]
 
-    def compose(kept: Kept) -> str:
+    def compose(kept: Kept, room: int | None) -> str:
         told = [
-            {**section, "items": [item for number, item in enumerate(section["items"]) if number in shown]}
-            for section, shown in zip(sections, kept, strict=True)
+            {
+                **section,
+                "items": [
+                    _form(section["items"][number], part.pieces[number], shown[number]) for number in sorted(shown)
+                ],
+            }
+            for section, part, shown in zip(sections, parts, kept, strict=True)
             if shown or not section["items"]
         ]
-        missing = left_out(parts, kept, most)
+        missing = left_out(parts, kept, room)
         document = {**rendered, "sections": told, "left_out": missing.split("\n") if missing else []}
         return json.dumps(document, ensure_ascii=False) + "\n"
 
     return fit(parts, most, compose)
 
 
+def _form(item: Any, piece: Piece, level: int) -> Any:
+    return item if level == 0 else json.loads(piece.form(level)[:-1])
+
+
 def _json_part(section: Mapping[str, Any]) -> Part:
-    texts = (json.dumps(item, ensure_ascii=False) + "," for item in section["items"])
+    def text(item: Mapping[str, Any]) -> str:
+        return json.dumps(item, ensure_ascii=False) + ","
+
     head = json.dumps({**section, "items": []}, ensure_ascii=False)
-    return budget.part(section, head, [budget.piece(section, number, text) for number, text in enumerate(texts)])
+    pieces = [
+        budget.piece(section, number, text(item), partial(_shorter_json, item, text))
+        for number, item in enumerate(section["items"])
+    ]
+    return budget.part(section, head, pieces)
+
+
+def _shorter_json(item: Mapping[str, Any], text: Callable[[Mapping[str, Any]], str]) -> list[str]:
+    return [text(form) for form in shorter(item)]
 
 
 # --- plain text and HTML -----------------------------------------------------------------------------------------

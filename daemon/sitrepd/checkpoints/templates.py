@@ -25,6 +25,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sitrepd.checkpoints import budget, quote, words
 from sitrepd.checkpoints.budget import Part, Piece
+from sitrepd.checkpoints.shorten import shorter
 from sitrepd.paths import resource_dir
 
 log = logging.getLogger(__name__)
@@ -123,8 +124,20 @@ def _set(environment: ImmutableSandboxedEnvironment, section: Mapping[str, Any])
         return budget.part(section, "", _whole(section, _guard(template, lambda: str(module))))
     title = _guard(template, head) if head is not None else f"## {quote.one_line(section['title'])}"
     texts = [_guard(template, functools.partial(item, one)).strip("\n") for one in section["items"]]
-    pieces = [budget.piece(section, number, text) for number, text in enumerate(texts) if text.strip()]
+    pieces = [
+        budget.piece(section, number, text, functools.partial(_shorter, item, section["items"][number]))
+        for number, text in enumerate(texts)
+        if text.strip()
+    ]
     return budget.part(section, title.strip("\n"), pieces)
+
+
+def _shorter(item: Callable[..., str], told: Mapping[str, Any]) -> list[str]:
+    """The shorter forms by the same macro; one that cannot tell them costs only these forms."""
+    try:
+        return [item(form).strip("\n") for form in shorter(told)]
+    except Exception:
+        return []
 
 
 def _load(environment: ImmutableSandboxedEnvironment, name: str) -> Template:

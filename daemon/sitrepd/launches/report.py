@@ -146,10 +146,10 @@ class _Told:
     def command(self, row: Any) -> dict[str, Any]:
         line = r.command_line(row.command, row.argv, row.env)
         item = {"kind": "command", "ids": [f"L{row.id}"], "what": f"command of L{row.id}", "launch": f"L{row.id}"}
-        return item | {"command": line, "priority": 8, "order": 1 if row.watched else 11, "cwd": row.cwd}
+        return item | {"command": line, "priority": 7, "order": 1 if row.watched else 11, "cwd": row.cwd}
 
     def failure(self, row: Any) -> dict[str, Any]:
-        return {"kind": "failure", "order": 20} | self._shared(row) | _end(row)
+        return {"kind": "failure", "order": 20, "priority": 8} | self._shared(row) | _end(row)
 
     def past(self, row: Any) -> dict[str, Any]:
         """A start that is over, with its command."""
