@@ -91,7 +91,7 @@ def best_section(
 
 def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any]) -> dict[str, Any]:
     against = comparison.baseline
-    item = {"kind": "best", "metric": comparison.metric} | _figures(row)
+    item = {"kind": "best", "metric": comparison.metric} | r.present(better=comparison.better) | _figures(row, by_id)
     item["settings"] = [r.setting(name, value) for name, value in (by_id[row.ids[0]].config or {}).items()]
     if against is not None and against is not row:
         item["baseline_run"] = {"ids": list(against.ids), "label": against.label, "value": against.text}
@@ -109,15 +109,24 @@ def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[s
     return {"kind": "no_command", "ids": [*of, *row.launches], "of": of, "launches": list(row.launches)}
 
 
-def _figures(row: Row) -> dict[str, Any]:
+def _figures(row: Row, by_id: Mapping[str, Any]) -> dict[str, Any]:
     return {"ids": list(row.ids), "label": row.label, "value": row.text, "words": list(row.words)} | r.present(
         unit=row.unit,
         difference=row.difference,
         launches=list(row.launches),
+        launch_of=_launch_of(row, by_id),
         repeats=list(row.texts) if len(row.texts) > 1 else None,
         why=row.why,
         notes=list(row.notes),
     )
+
+
+def _launch_of(row: Row, by_id: Mapping[str, Any]) -> dict[str, str] | None:
+    """Which launch each repeat ran on, where it is neither one for all nor one for each in their order."""
+    of = {public_id: r.public("L", by_id[public_id].launch_id) for public_id in row.ids}
+    if list(of.values()) == list(row.launches) or len(set(of.values())) == 1:
+        return None
+    return {public_id: launch for public_id, launch in of.items() if launch is not None}
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -130,7 +139,7 @@ def table_section(comparison: Comparison, by_id: Mapping[str, Any], detailed: Ma
     configs, workloads = [row.config or {} for row in runs], [row.workload or {} for row in runs]
     common, work = _shared(configs), _shared(workloads)
     items = [
-        _table_item(place, row, config, workload, common, work)
+        _table_item(place, row, config, workload, common, work, by_id)
         for place, (row, config, workload) in enumerate(zip(shown, configs, workloads, strict=True))
     ]
     items.sort(key=lambda item: item["priority"])
@@ -138,7 +147,8 @@ def table_section(comparison: Comparison, by_id: Mapping[str, Any], detailed: Ma
         items.append({"kind": "shared", "ids": [], "settings": _told(common), "workload": _told(work), "order": 10_000})
     items += [{"kind": "note", "ids": [], "text": note, "order": 10_001} for note in comparison.notes]
     items += _details(comparison, by_id, detailed)
-    data = {"metric": comparison.metric} | r.present(unit=comparison.unit, earlier=earlier or None)
+    data = {"metric": comparison.metric}
+    data |= r.present(unit=comparison.unit, better=comparison.better, earlier=earlier or None)
     baseline = comparison.baseline
     if baseline is not None:
         data["baseline"] = list(baseline.ids)
@@ -156,9 +166,9 @@ def _chosen(comparison: Comparison) -> tuple[list[Row], int]:
 
 def _table_item(
     place: int, row: Row, config: Mapping[str, Any], workload: Mapping[str, Any], common: Mapping[str, Any],
-    work: Mapping[str, Any],
+    work: Mapping[str, Any], by_id: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20} | _figures(row)
+    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20} | _figures(row, by_id)
     item |= r.present(
         settings=_told({name: value for name, value in config.items() if name not in common}),
         workload=_told({name: value for name, value in workload.items() if name not in work}),
@@ -204,4 +214,8 @@ def _detail(public_id: str, row: Any, in_table: bool, metrics: Sequence[Mapping[
     item = {"kind": "run", "id": public_id, "ids": [public_id], "in_table": in_table, "metrics": metrics}
     item |= {"priority": 58 if in_table else 22, "comparable": row.comparable}
     item |= r.present(name=row.name, tool=row.tool, launch=r.public("L", row.launch_id), artifact=row.artifact)
-    return item if in_table else item | r.present(note=row.note, settings=_told(row.config or {}))
+    if row.baseline:
+        item["baseline"] = True
+    if in_table:
+        return item
+    return item | r.present(note=row.note, settings=_told(row.config or {}), workload=_told(row.workload or {}))

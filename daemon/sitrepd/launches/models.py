@@ -153,6 +153,11 @@ class LaunchFields(Shape):
 class LaunchRecord(LaunchFields, FactIn):
     """A launch as told, by an import or by somebody who ran it elsewhere: a record, never a process of ours."""
 
+    started_at: Instant | None = None
+    exit_signal: Whole | None = None
+    failure: Text | None = Field(None, description="The first cause that its log showed.")
+    warnings: list[Text] = Field(default_factory=list, description="What the engine changed of what was asked.")
+
 
 class LaunchCreate(LaunchFields, FactIn):
     """A launch to start, or with `start: false` one to record."""
