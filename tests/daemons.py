@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 from fastapi.testclient import TestClient
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 
 from sitrepd.app import create_app
 from sitrepd.settings import load_settings
@@ -48,19 +48,21 @@ class Daemon:
         (self.data_dir / "sitrep.sock").unlink(missing_ok=True)
         self.process = subprocess.Popen([sys.executable, "-c", _SERVE], env=self.env, stderr=subprocess.PIPE)
         try:
-            wait_until(self._answers, 20)
+            wait_until(self._answers)
         except AssertionError:
             self._abandon()
             raise
         self.client = httpx2.Client(
             transport=httpx2.HTTPTransport(uds=str(self.data_dir / "sitrep.sock")),
             base_url="http://localhost",
-            timeout=30,
+            timeout=PATIENCE_S,
         )
         about = self.client.get("/api/v1/about").json()
         self.url = about["url"]
         token = (self.data_dir / "token").read_text().strip()
-        self.tcp = httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        self.tcp = httpx2.Client(
+            base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S, trust_env=False
+        )
         return self
 
     def _abandon(self) -> None:
@@ -90,7 +92,7 @@ class Daemon:
         self.client.close()
         self.tcp.close()
         self.process.send_signal(signum)
-        code = self.process.wait(20)
+        code = self.process.wait(PATIENCE_S)
         assert self.process.stderr is not None
         self.process.stderr.close()
         self.process = None

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.daemons import Daemon, running_daemon
+from tests.helpers import PATIENCE_S
 
 from sitrepd.errors import SitrepError
 from sitrepd.links import Links
@@ -149,7 +150,9 @@ print(connection.recv(100))
     path.chmod(0o666)
     path.parent.chmod(0o755)
     try:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
     finally:
         path.chmod(0o600)
         path.parent.chmod(0o700)

@@ -51,15 +51,15 @@ def test_a_session_that_idles_while_a_server_loads_is_written_down_once(daemon: 
     tell(client, "sessions", name="s")
     start(daemon, command=command(free_port(), tmp_path / "log", 30), cwd=str(tmp_path), name="three steps")
     until(daemon, "L1", "loading")
-    (cause,) = wait_until(lambda: causes(client, "idle"), 15)
+    (cause,) = wait_until(lambda: causes(client, "idle"))
     assert cause in ("L1 starting", "L1 loading")
     text = latest(client)
     assert "- L1 three steps is " in text
     assert "time left" in text
     assert "--speculative-num-steps 3" in text
     tell(client, "messages", number=1, role="user", text="still there?")
-    wait_until(lambda: len(causes(client, "idle")) == 2, 15)
-    wait_until(lambda: newest_is_old(client, 1.0), 15)
+    wait_until(lambda: len(causes(client, "idle")) == 2)
+    wait_until(lambda: newest_is_old(client, 1.0))
     assert len(causes(client, "idle")) == 2
     delta = client.post(f"{API}/sessions/current/resume").text.split("\n\n")[1]
     assert "- L1 three steps is loading now: " in delta or "is capturing now" in delta
@@ -69,16 +69,16 @@ def test_the_states_that_a_launch_ends_up_in_are_written_down(daemon: Daemon, tm
     client: Any = daemon.client
     tell(client, "sessions", name="s")
     start(daemon, command=command(free_port(), tmp_path / "log", 2), cwd=str(tmp_path))
-    until(daemon, "L1", "ready", timeout_s=30)
-    wait_until(lambda: causes(client, "ready") == ["L1 ready"], 10)
+    until(daemon, "L1", "ready")
+    wait_until(lambda: causes(client, "ready") == ["L1 ready"])
     client.post(f"{API}/launches/L1/stop", json={"grace_s": 2, "wait_s": 10})
-    wait_until(lambda: causes(client, "exited") == ["L1 exited"], 10)
+    wait_until(lambda: causes(client, "exited") == ["L1 exited"])
     text = latest(client)
     assert "- No launch of this session is alive, as far as is known" in text
     assert "- L1 exited" in text
     run = f"python3 -c 'import sys; print(\"CUDA error: out of memory\"); sys.exit(3)' > {tmp_path / 'out'} 2>&1"
     start(daemon, command=run, cwd=str(tmp_path), name="broken")
-    wait_until(lambda: causes(client, "failed") == ["L2 failed"], 15)
+    wait_until(lambda: causes(client, "failed") == ["L2 failed"])
     assert "- L2 broken failed with exit code 3" in latest(client)
 
 
@@ -87,18 +87,18 @@ def test_an_empty_message_and_the_end_of_a_session_are_written_down(client: Test
     tell(client, "messages", number=1, role="user", text="hello")
     tell(client, "messages", number=2, role="assistant", text="")
     tell(client, "messages", number=3, role="user", text="  \n")
-    wait_until(lambda: made(client) == [("empty message", None)], 10)
+    wait_until(lambda: made(client) == [("empty message", None)])
     client.post(f"{API}/sessions/S1/close")
-    wait_until(lambda: made(client)[1:] == [("closed", "S1 closed")], 10)
+    wait_until(lambda: made(client)[1:] == [("closed", "S1 closed")])
     client.post(f"{API}/sessions/S1/reopen")
     tell(client, "messages", number=4, role="user", text="")
-    wait_until(lambda: [name for name, _ in made(client)] == ["empty message", "closed", "empty message"], 10)
+    wait_until(lambda: [name for name, _ in made(client)] == ["empty message", "closed", "empty message"])
 
 
 def test_imported_messages_and_launches_are_history(client: TestClient) -> None:
     tell_reference(client)
     tell(client, "messages", number=4701, role="user", text="")
-    wait_until(lambda: made(client), 10)
+    wait_until(lambda: made(client))
     assert made(client) == [("empty message", None)]
 
 
@@ -111,7 +111,7 @@ def test_what_a_dead_daemon_missed_is_written_down_by_the_next(tmp_path: Path) -
     store.write(lambda db: facts.tell(db, registry.by_word["message"], message, facts.Scope(registry, "told:x", 1)))
     store.close()
     with application(tmp_path / "store") as client:
-        wait_until(lambda: made(client) == [("asked", None), ("empty message", None)], 10)
+        wait_until(lambda: made(client) == [("asked", None), ("empty message", None)])
 
 
 def happened(kind: str, subject: str, session_id: int | None = 1, **more: Any) -> Happened:

@@ -111,7 +111,7 @@ def test_a_claim_ends_with_its_time_and_with_its_process(client: TestClient) -> 
         found = {one["subject"]: one["data"]["why"] for one in events if one["kind"] == "claim.ended"}
         return [found["Q1"], found["Q2"]] if len(found) == 2 else []
 
-    assert wait_until(all_ended, 15) == [f"pid {child.pid} has ended", "its time is over"]
+    assert wait_until(all_ended) == [f"pid {child.pid} has ended", "its time is over"]
 
 
 def test_claims_are_in_no_session_file(client: TestClient) -> None:
@@ -148,7 +148,7 @@ def test_a_launch_claims_its_gpus_and_port_for_as_long_as_it_lives(
     command = f"{sys.executable} -m sitrepd.demo.replay --duration 2 {flags} > {tmp_path / 'x.log'} 2>&1"
     body = {"command": command, "cwd": str(tmp_path), "name": "two ranks"}
     daemon.client.post("/api/v1/launches", json=body, headers={"X-Sitrep-Session": "S1"}).raise_for_status()
-    found = wait_until(lambda: held(daemon.client), 15)
+    found = wait_until(lambda: held(daemon.client))
     assert {(one["resource"], tuple(one["numbers"])) for one in found} == {("gpu", (1, 2)), ("port", (port,))}
     assert {(one["launch"], one["session"], one["why"]) for one in found} == {("L1", "S1", "two ranks")}
     other = {"command": command.replace(str(port), str(free_port())), "cwd": str(tmp_path)}
@@ -158,7 +158,7 @@ def test_a_launch_claims_its_gpus_and_port_for_as_long_as_it_lives(
     assert warning["text"].startswith("GPUs 1-2 are claimed by")
     assert "(S1, L1) for as long as that launch lives" in warning["text"]
     daemon.client.post("/api/v1/launches/L1/stop", json={"grace_s": 1, "wait_s": 20}).raise_for_status()
-    wait_until(lambda: held(daemon.client) == [], 15)
+    wait_until(lambda: held(daemon.client) == [])
 
 
 def test_the_command_line_claims(shared: Sitrep) -> None:

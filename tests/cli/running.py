@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, lives, wait_until
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Sitrep:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         done = subprocess.run(
             self.command(*words), input=data, stdin=subprocess.DEVNULL if data is None else None, capture_output=True,
-            cwd=cwd or self.cwd, env=self.environment(**(env or {})), timeout=90,
+            cwd=cwd or self.cwd, env=self.environment(**(env or {})), timeout=PATIENCE_S,
         )  # fmt: skip
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -81,12 +81,4 @@ class Sitrep:
         pid = self.daemon_pid()
         if pid is not None:
             os.kill(pid, signal.SIGTERM)
-            wait_until(lambda: not lives(pid), 20)
-
-
-def lives(pid: int) -> bool:
-    """Whether the process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
+            wait_until(lambda: not lives(pid))

@@ -9,8 +9,8 @@ import signal
 import socket
 from pathlib import Path
 
-from tests.cli.running import Sitrep, lives
-from tests.helpers import wait_until
+from tests.cli.running import Sitrep
+from tests.helpers import PATIENCE_S, lives, wait_until
 
 
 def test_the_first_call_starts_a_daemon_and_says_so(sitrep: Sitrep) -> None:
@@ -24,7 +24,7 @@ def test_the_first_call_starts_a_daemon_and_says_so(sitrep: Sitrep) -> None:
 
 def test_callers_at_the_same_time_start_one(sitrep: Sitrep) -> None:
     calls = [sitrep.start("session", "list", "--json") for _ in range(5)]
-    said = [call.communicate(timeout=90) for call in calls]
+    said = [call.communicate(timeout=PATIENCE_S) for call in calls]
     assert [call.returncode for call in calls] == [0] * 5, said
     assert [json.loads(out)["count"] for out, _ in said] == [0] * 5
     assert len([err for _, err in said if err]) == 1, "one has started it, and one says so"
@@ -34,9 +34,9 @@ def test_callers_at_the_same_time_start_one(sitrep: Sitrep) -> None:
 def test_it_is_no_child_of_the_caller_and_takes_nothing_along(sitrep: Sitrep) -> None:
     read, write = os.pipe()
     process = sitrep.start("status", pass_fds=(write,))
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     process = sitrep.start("session", "list", pass_fds=(write,))
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, out + err
     os.close(write)
     assert os.read(read, 1) == b"", "the daemon holds the caller's pipe"

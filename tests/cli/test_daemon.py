@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.running import Sitrep
 from tests.daemons import running_daemon
+from tests.helpers import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests/data/reference-session.jsonl"
@@ -76,7 +77,7 @@ def test_events(told: Sitrep) -> None:
     told("directive", "add", "Be quicker.").ok()
     assert json.loads(follow.stdout.readline())[-1]["kind"] == "directive.created"
     follow.kill()
-    follow.communicate(timeout=10)
+    follow.communicate(timeout=PATIENCE_S)
 
 
 def test_a_link_opens_the_dashboard_once(told: Sitrep) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.running import Sitrep
-from tests.helpers import free_port
+from tests.helpers import PATIENCE_S, free_port
 
 
 def test_a_refusal_names_the_field_and_what_would_be_right(shared: Sitrep) -> None:
@@ -75,7 +75,7 @@ def test_a_reader_that_goes_away_is_no_error(shared: Sitrep) -> None:
     os.close(read)
     process = shared.start("directive", "list", "--json", stdout=write)
     os.close(write)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert err == ""
 
 
@@ -91,6 +91,11 @@ def test_a_folder_that_is_gone(shared: Sitrep, tmp_path: Path) -> None:
     gone.mkdir()
     command = f"cd {gone} && rmdir {gone} && exec {' '.join(shared.command('session', 'show', '--json'))}"
     done = subprocess.run(
-        ["sh", "-c", command], env=shared.environment(), capture_output=True, text=True, timeout=60, cwd=tmp_path
+        ["sh", "-c", command],
+        env=shared.environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        cwd=tmp_path,
     )
     assert json.loads(done.stdout)["name"] == "shared work", done.stderr

@@ -6,24 +6,48 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.running import Sitrep, lives
-from tests.helpers import free_port, wait_until
+from tests.cli.running import Sitrep
+from tests.helpers import PATIENCE_S, free_port, lives, wait_until
 
 SERVER = """
-import http.server, json, os, sys, time
+import http.server, json, os, sys
 print("loading", flush=True)
 print(json.dumps({"argv": sys.argv, "cwd": os.getcwd(), "umask": os.umask(0), "mark": os.environ.get("MARK")}), flush=True)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRequestHandler)
 gate = sys.argv[2] if len(sys.argv) > 2 else None
-while gate and not os.path.exists(gate):
-    time.sleep(0.02)
+if gate:
+    open(gate).readline()
 print("open for business", flush=True)
 server.serve_forever()
 """
+
+
+class Gate:
+    """A pipe with a name, from which a server reads a line before it goes on."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = os.open(path, os.O_RDWR)
+
+    def open(self) -> None:
+        os.write(self._end, b"\n")
+
+    def close(self) -> None:
+        os.close(self._end)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    made = Gate(tmp_path / "gate")
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -76,24 +100,39 @@ def test_a_pasted_line_and_a_line_from_standard_input(shared: Sitrep, script: Pa
         _stop(shared, name)
 
 
-def test_ctrl_c_ends_the_watching_and_not_the_server(shared: Sitrep, script: Path, tmp_path: Path) -> None:
-    port, gate = str(free_port()), tmp_path / "gate"
+def test_a_server_has_the_niceness_and_the_processors_of_this_shell(shared: Sitrep, tmp_path: Path) -> None:
+    nice, processor = os.getpriority(os.PRIO_PROCESS, 0) + 3, max(os.sched_getaffinity(0))
+    code = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0)))"
+    shell = ["nice", "-n", "3", "taskset", "-c", str(processor)]
+    launch = [*shell, *shared.command("launch", "--watch", "--", sys.executable, "-c", code)]
+    done = subprocess.run(
+        launch, env=shared.environment(), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    first = done.stdout.split()[0]
+    assert shared("logs", first).ok().out == f"{nice} [{processor}]\n"
+    again = shared("restart", first, "--watch").out.split()
+    repeated = next(word for word in again if word.startswith("L") and word != first)
+    assert shared("logs", repeated).ok().out == f"{nice} [{processor}]\n"
+
+
+def test_ctrl_c_ends_the_watching_and_not_the_server(shared: Sitrep, script: Path, gate: Gate) -> None:
+    port = str(free_port())
     watching = shared.start(
         "launch", "--watch", "--ready-pattern", "open for business", "--port", port,
-        "--", sys.executable, str(script), port, str(gate),
+        "--", sys.executable, str(script), port, str(gate.path),
     )  # fmt: skip
     assert watching.stdout is not None
     name = watching.stdout.readline().split()[0]
     wait_until(lambda: "starting" in (watching.stdout.readline() if watching.stdout else ""))
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=30)
+    _, err = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == 130
     assert f"The server goes on. `sitrep watch {name}` looks again" in err
     pid = shared("show", name, "--json").json["pid"]
     assert lives(pid)
     second = shared.start("watch", name, "--json")
-    gate.touch()
-    out, err = second.communicate(timeout=30)
+    gate.open()
+    out, err = second.communicate(timeout=PATIENCE_S)
     assert second.returncode == 0, err
     states = [json.loads(line)["state"] for line in out.splitlines()]
     assert states[-1] == "ready"
@@ -116,15 +155,14 @@ def test_a_server_that_fails_is_status_4(shared: Sitrep) -> None:
     assert shared("watch", name).code == 4
 
 
-def test_a_growing_log_is_followed(shared: Sitrep, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    code = "import sys, time, os\nprint('one', flush=True)\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.02)\nprint('two – zwei')"
-    name = shared("launch", "--json", "--", sys.executable, "-c", code, str(gate)).json["id"]
+def test_a_growing_log_is_followed(shared: Sitrep, gate: Gate) -> None:
+    code = "import sys\nprint('one', flush=True)\nopen(sys.argv[1]).readline()\nprint('two – zwei')"
+    name = shared("launch", "--json", "--", sys.executable, "-c", code, str(gate.path)).json["id"]
     follow = shared.start("logs", name, "--follow")
     assert follow.stdout is not None
     assert follow.stdout.readline() == "one\n"
-    gate.touch()
-    out, err = follow.communicate(timeout=30)
+    gate.open()
+    out, err = follow.communicate(timeout=PATIENCE_S)
     assert (follow.returncode, out, err) == (0, "two – zwei\n", "")
 
 
@@ -148,21 +186,21 @@ def test_an_environment_that_is_no_text_is_left_out_with_a_word(shared: Sitrep) 
     assert shared("logs", done.out.split()[0]).ok().out == "[] ü\n"
 
 
-def test_the_watching_outlives_the_daemon(sitrep: Sitrep, script: Path, tmp_path: Path) -> None:
+def test_the_watching_outlives_the_daemon(sitrep: Sitrep, script: Path, gate: Gate) -> None:
     """A killed daemon is replaced by the watcher's own call, and the server is taken up by it."""
-    port, gate = str(free_port()), tmp_path / "gate"
+    port = str(free_port())
     options = ["--json", "--ready-pattern", "open for business", "--port", port]
-    launch = sitrep("launch", *options, "--", sys.executable, str(script), port, str(gate)).json
+    launch = sitrep("launch", *options, "--", sys.executable, str(script), port, str(gate.path)).json
     watching = sitrep.start("watch", launch["id"])
     assert watching.stdout is not None
     watching.stdout.readline()
     first = sitrep.daemon_pid()
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: sitrep.daemon_pid() not in (None, first), 60)
+    wait_until(lambda: sitrep.daemon_pid() not in (None, first))
     assert lives(launch["pid"])
-    gate.touch()
-    out, err = watching.communicate(timeout=60)
+    gate.open()
+    out, err = watching.communicate(timeout=PATIENCE_S)
     assert watching.returncode == 0, out + err
     assert f"{launch['id']} is ready" in out
     _stop(sitrep, launch["id"])

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 from tests.cli.running import Sitrep
-from tests.helpers import free_port, wait_until
+from tests.helpers import PATIENCE_S, free_port, wait_until
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_a_signal_ends_it(sitrep: Sitrep, signum: int) -> None:
     port = free_port()
     process = sitrep.start("serve", "--port", str(port))
-    wait_until(lambda: sitrep.daemon_pid() == process.pid, 30)
+    wait_until(lambda: sitrep.daemon_pid() == process.pid)
     assert sitrep("session", "list", "--json").json["count"] == 0
     process.send_signal(signum)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     assert f"at http://127.0.0.1:{port}; `sitrep open`" in err
     assert not (sitrep.store / "sitrep.sock").exists()

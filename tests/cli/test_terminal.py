@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.cli.running import Sitrep
-from tests.helpers import free_port
+from tests.helpers import PATIENCE_S, free_port
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -33,7 +33,7 @@ def on_terminal(sitrep: Sitrep, *words: str) -> tuple[int, str]:
             break
         said += piece
     os.close(ours)
-    return process.wait(30), said.decode()
+    return process.wait(PATIENCE_S), said.decode()
 
 
 def _spawn(command: list[str], terminal: int, cwd: Path) -> subprocess.Popen[bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.running import Sitrep
+from tests.helpers import PATIENCE_S
 
 from sitrepd.cli import nouns, root, verbs
 from sitrepd.slices import load_registry
@@ -94,7 +95,7 @@ def test_a_call_pays_for_no_heavy_import(shared: Sitrep, words: list[str]) -> No
         f"print('heavy:', *[name for name in {_HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env=shared.environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=shared.environment(), capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == "heavy:"

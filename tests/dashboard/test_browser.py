@@ -124,12 +124,12 @@ def test_progress_moves_without_fetching_the_page_anew(
         shares.add(float(bar.evaluate("bar => bar.hasAttribute('value') ? bar.value : -1")))
         return len(shares - {-1.0}) >= 4
 
-    wait_until(moved, 15, 0.2)
+    wait_until(moved, interval_s=0.2)
     assert seen.page.title().endswith("replay")
     assert "%" in seen.page.title()
     seen.page.wait_for_selector(f"#{number} header .state.ready", timeout=30_000)
     assert "Phases of its start" in seen.page.inner_text(f"#{number} summary >> nth=0")
-    wait_until(lambda: "replay" not in seen.page.title(), 5)
+    wait_until(lambda: "replay" not in seen.page.title())
     assert seen.parts().count("launches") <= 40
     assert set(seen.parts()) <= {"launches", "steps", "checkpoint", "things", "gpus"}
     assert seen.complaints == []
@@ -139,7 +139,7 @@ def test_state_is_told_to_who_cannot_see_it(told: Daemon, visit: Open, start: Ca
     number = start(3)
     seen = visit(told, "/s/S1")
     said = seen.page.locator(f"#{number} [role=status]")
-    wait_until(lambda: said.inner_text().endswith(": ready"), 30, 0.1)
+    wait_until(lambda: said.inner_text().endswith(": ready"), interval_s=0.1)
     assert said.inner_text() == f"{number} replay: ready"
 
 
@@ -207,7 +207,7 @@ def test_the_policy_holds_against_what_got_in(told: Daemon, visit: Open) -> None
     seen.page.evaluate(
         "() => { const s = document.createElement('script'); s.textContent = 'window.owned = 1'; document.body.append(s); }"
     )
-    wait_until(lambda: len(seen.complaints) >= 2, 5)
+    wait_until(lambda: len(seen.complaints) >= 2)
     assert all("Content Security Policy" in text or "404" in text or "401" in text for text in seen.complaints)
     assert not seen.page.evaluate("window.owned")
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.helpers import free_port, wait_until
+from tests.helpers import PATIENCE_S, free_port, wait_until
 
 READY = "The server is fired up and ready to roll!"
 RECORD = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)( TP\d+)?\] (.*)")
@@ -38,11 +38,11 @@ class Replay:
         return [(match[2] or "", match[3]) for match in found if match]
 
     def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.text() or self.process.poll() is not None, 20)
+        wait_until(lambda: text in self.text() or self.process.poll() is not None)
         assert text in self.text(), self.text()[-2000:]
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, None if body is None else json.dumps(body))
             answer = connection.getresponse()
@@ -59,4 +59,4 @@ class Replay:
 
     def end(self) -> int:
         self.process.terminate()
-        return self.process.wait(10)
+        return self.process.wait(PATIENCE_S)

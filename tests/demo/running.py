@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 
 # Plays a shorter replay than the 90 s of the real one.
 _SHORT = "import sys; from sitrepd.demo import command; command.REPLAY_S = int(sys.argv.pop(1)); from sitrepd.cli import main; main()"
@@ -67,20 +67,20 @@ class Demo:
     def err(self) -> str:
         return self._output["err"].decode()
 
-    def wait_for(self, pattern: str, timeout_s: float = 40.0) -> re.Match[str]:
-        wait_until(lambda: re.search(pattern, self.out + self.err) or self.process.poll() is not None, timeout_s)
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        wait_until(lambda: re.search(pattern, self.out + self.err) or self.process.poll() is not None)
         found = re.search(pattern, self.out + self.err)
         assert found, self.out + self.err
         return found
 
     def end(self, signum: int = signal.SIGINT) -> int:
         self.process.send_signal(signum)
-        return self.wait(20)
+        return self.wait()
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self, timeout_s: float = PATIENCE_S) -> int:
         status = self.process.wait(timeout_s)
         for reader in self._readers:
-            reader.join(10)
+            reader.join(PATIENCE_S)
         return status
 
     def left(self) -> list[str]:
@@ -96,11 +96,20 @@ class Demo:
         return found
 
     def child(self, words: str) -> psutil.Process:
-        """The process below this demo whose command line has these words."""
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        found = [one for one in below if words in " ".join(one.cmdline())]
-        assert len(found) == 1, [one.cmdline() for one in below]
+        """The process below this demo whose command line has these words; what it forks has them too until its exec."""
+        below = {one: command_line(one) for one in psutil.Process(self.process.pid).children(recursive=True)}
+        named = {one.pid: one for one, line in below.items() if words in line}
+        found = [one for one in named.values() if one.ppid() not in named]
+        assert len(found) == 1, list(below.values())
         return found[0]
+
+
+def command_line(process: psutil.Process) -> str:
+    """Nothing of one that has ended meanwhile, or is a zombie."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def listens(port: int) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from tests.demo.replaying import READY, Replay
+from tests.helpers import PATIENCE_S
 
 from sitrepd.launches.engines import engine_for
 from sitrepd.launches.engines.base import Failed, Listening, LogEvent, PhaseBegan, PhaseEnded, PhaseProgress, Ready
@@ -68,7 +69,7 @@ def test_parser_sees_every_phase_once_and_in_order(start: Start, version: str) -
 )
 def test_parser_names_the_failure_and_its_phase(start: Start, kind: str, phase: str, cause: str) -> None:
     replay = start("--fail", kind)
-    replay.process.wait(20)
+    replay.process.wait(PATIENCE_S)
 
     first = next(event for event in _events(replay) if isinstance(event, Failed))
     assert first.first
@@ -79,7 +80,7 @@ def test_parser_names_the_failure_and_its_phase(start: Start, kind: str, phase: 
 def test_detector_takes_it_for_sglang_when_asked_to(start: Start) -> None:
     flags = ["-m", "sglang.launch_server", "--model-path", "/shared/kimi-k2.5-int4", "--tp-size", "8"]
     replay = start(*flags, "--fail", "missing-weights")
-    replay.process.wait(20)
+    replay.process.wait(PATIENCE_S)
 
     assert engine_for(replay.argv).name == "sglang"
     facts = SglangEngine().describe(replay.argv, {})

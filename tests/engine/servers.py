@@ -15,7 +15,7 @@ import psutil
 from tests.cli.running import Done, Sitrep
 from tests.daemons import Daemon
 from tests.engine.models import VOCABULARY
-from tests.helpers import wait_until
+from tests.helpers import lives, wait_until
 
 # The extension alone: the module around it would import PyTorch.
 _CLIENT = """
@@ -122,7 +122,7 @@ def tree(pid: int) -> list[psutil.Process]:
     """The process and what descends from it, as far as they live."""
     try:
         main = psutil.Process(pid)
-        return [main, *main.children(recursive=True)]
+        return [one for one in (main, *main.children(recursive=True)) if lives(one.pid)]
     except psutil.NoSuchProcess:
         return []
 

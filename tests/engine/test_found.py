@@ -6,10 +6,9 @@ import shlex
 import subprocess
 from typing import Any
 
-import psutil
 from tests.engine.models import make_model
 from tests.engine.servers import ENDED, START_S, Room, kill, rank, tree
-from tests.helpers import free_port, wait_until
+from tests.helpers import all_ended, free_port, wait_until
 
 
 def test_a_server_started_with_nohup_is_found(room: Room) -> None:
@@ -51,4 +50,4 @@ def _it_is_missed(room: Room, launch: dict[str, Any]) -> None:
     ended = room.show(launch["id"])
     assert ended["state"] == "lost"
     assert "exit_code" not in ended
-    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 60, 0.1)
+    wait_until(lambda: all_ended(*pids), 60, 0.1)

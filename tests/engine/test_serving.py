@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from tests.engine.models import make_model
 from tests.engine.servers import Room, generate, kill, rank, tree
-from tests.helpers import free_port, wait_until
+from tests.helpers import all_ended, free_port, lives, wait_until
 
 PHASES = ["starting", "dist_init", "load_weights", "kv_cache", "http_start", "warmup"]
 
@@ -29,7 +28,7 @@ def first(room: Room, model: Path) -> Iterator[dict[str, Any]]:
     code, moments = room.watch(launch["id"])
     assert code == 0, log.read_text()[-3000:]
     yield {**launch, "moments": moments, "log": log}
-    if psutil.pid_exists(launch["pid"]):
+    if lives(launch["pid"]):
         room.sitrep("stop", launch["id"])
 
 
@@ -78,10 +77,10 @@ def test_a_false_ready_line_is_not_believed(room: Room, first: dict[str, Any], m
     assert "ready" not in {one["state"] for one in moments}
     assert room.diagnosed(launch["id"]) == "port_in_use"
     assert str(first["port"]) in room.show(launch["id"])["failure"]
-    wait_until(lambda: "ready to roll" in log.read_text() or not psutil.pid_exists(launch["pid"]), 60, 0.1)
+    wait_until(lambda: "ready to roll" in log.read_text() or not lives(launch["pid"]), 60, 0.1)
     assert room.show(launch["id"])["state"] == "failed"
     assert room.show(first["id"])["state"] == "ready"
-    if psutil.pid_exists(launch["pid"]):
+    if lives(launch["pid"]):
         room.sitrep("stop", launch["id"], "--grace", "5").ok()
     wait_until(lambda: not tree(launch["pid"]), 60, 0.1)
 
@@ -120,7 +119,7 @@ def _a_rank_is_killed(room: Room, launch: dict[str, Any]) -> None:
     assert ended["state"] == "failed"
     assert room.diagnosed(launch["id"])
     assert room.finding(launch["id"])["status"] == "open"
-    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 60, 0.1)
+    wait_until(lambda: all_ended(*pids), 60, 0.1)
 
 
 def test_a_server_is_stopped(room: Room, first: dict[str, Any]) -> None:
@@ -131,7 +130,7 @@ def test_a_server_is_stopped(room: Room, first: dict[str, Any]) -> None:
     assert fact["state"] == "exited"
     assert "failure" not in fact
     assert room.categories(first["id"]) == []
-    assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert all_ended(*pids)
 
 
 def test_a_killed_server_is_told_as_killed(room: Room, model: Path) -> None:
@@ -143,4 +142,4 @@ def test_a_killed_server_is_told_as_killed(room: Room, model: Path) -> None:
     ended = room.ended(launch["id"])
     assert (ended["state"], ended["exit_signal"]) == ("failed", 9)
     assert "signal 9" in ended["failure"] or "SIGKILL" in ended["failure"]
-    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids), 60, 0.1)
+    wait_until(lambda: all_ended(*pids), 60, 0.1)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import time
 from pathlib import Path
 
 import psutil
@@ -42,16 +41,6 @@ def test_this_machine(tmp_path):
     assert machine.memory_bytes == psutil.virtual_memory().total
     assert machine.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert any(str(tmp_path) in disk.holds for disk in machine.disks)
-
-
-def test_reading_the_machine_is_quick():
-    read_machine()
-    took = []
-    for _ in range(3):
-        started = time.perf_counter()
-        read_machine(["/"])
-        took.append(time.perf_counter() - started)
-    assert min(took) < 0.05
 
 
 def test_sockets_cores_and_names_come_from_proc_and_etc(tmp_path):

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx2
 import psutil
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 from tests.launches.fakes import gone
 
 _REPLAY = f"{shlex.quote(sys.executable)} -m sitrepd.demo.replay"
@@ -64,7 +64,7 @@ class Daemons:
             )
         path = str(self.data_dir / "sitrep.sock")
         transport = httpx2.HTTPTransport(uds=path)
-        self.client = httpx2.Client(transport=transport, base_url="http://localhost/api/v1", timeout=60)
+        self.client = httpx2.Client(transport=transport, base_url="http://localhost/api/v1", timeout=PATIENCE_S)
 
     def begin(self) -> None:
         """Does not wait for it, so that it can be killed while it starts."""
@@ -75,7 +75,7 @@ class Daemons:
 
     def listens(self) -> None:
         """The socket of a killed daemon stays behind: only an accepted connection tells that this one serves."""
-        wait_until(self._accepts, 60, 0.005)
+        wait_until(self._accepts, interval_s=0.005)
         assert self.client.get("/health").status_code == 200
 
     def _accepts(self) -> bool:
@@ -212,7 +212,8 @@ def life(folder: Path, seed: int) -> Iterator[Life]:
     finally:
         found.daemon.close()
         for process in processes_of(folder):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.helpers import PATIENCE_S, lives
+
 from sitrepd.launches.launchers.base import Exit, Launched, LaunchRequest
 from sitrepd.launches.launchers.local import LocalLauncher
 
@@ -37,7 +39,7 @@ while True: signal.pause()
 T = TypeVar("T")
 
 
-def until(condition: Callable[[], T], timeout_s: float = 10.0) -> T:
+def until(condition: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
     """Ask until the answer is true."""
     deadline = time.monotonic() + timeout_s
     while not (answer := condition()):
@@ -115,7 +117,7 @@ class Box:
         with open(self.root / "terminal", "w+") as terminal:
             subprocess.run(
                 ["bash", "-c", text], env=self.env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=terminal,
-                stderr=terminal, check=False, timeout=20,
+                stderr=terminal, check=False, timeout=PATIENCE_S,
             )  # fmt: skip
             until(lambda: (self.root / "dump.json").exists())
         return self.seen((self.root / "terminal").read_text(), awaited)
@@ -123,10 +125,7 @@ class Box:
 
 def gone(pid: int) -> bool:
     """Whether a process has ended (a zombie has)."""
-    try:
-        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+    return not lives(pid)
 
 
 class Room:

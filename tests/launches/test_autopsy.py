@@ -21,7 +21,7 @@ def findings(daemon: Daemon, count: int) -> list[dict[str, Any]]:
         page: list[dict[str, Any]] = daemon.client.get("/api/v1/findings").json()["data"]
         return page if len(page) >= count else None
 
-    found = wait_until(told, 20, 0.05)
+    found = wait_until(told, interval_s=0.05)
     assert found is not None
     return found
 

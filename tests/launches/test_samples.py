@@ -144,7 +144,7 @@ def test_figures_of_a_running_server_are_stored(tmp_path: Path) -> None:
         def points() -> int:
             return len(daemon.client.get("/api/v1/launches/L1/samples").json()["points"])
 
-        assert wait_until(lambda: points() >= 8, 40, 0.2)
+        assert wait_until(lambda: points() >= 8, interval_s=0.2)
         launch = daemon.client.get("/api/v1/launches/L1").json()
         assert launch["throughput"]["gen_tok_s"] == 94.0
         seconds = daemon.client.get("/api/v1/launches/L1/samples").json()["points"]
@@ -166,7 +166,7 @@ def test_an_ended_launch_keeps_the_means_of_its_life(tmp_path: Path) -> None:
             launch: dict[str, Any] = daemon.client.get("/api/v1/launches/L1").json()
             return launch if "ended_at" in launch else None
 
-        launch = wait_until(ended, 20, 0.1)
+        launch = wait_until(ended, interval_s=0.1)
         assert launch is not None
         life = launch["throughput"]["life"]
         assert (life["gen_tok_s"], life["accept_len"], life["seconds"]) == (92.0, 2.8, 5)

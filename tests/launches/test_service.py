@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.daemons import Daemon
-from tests.helpers import free_port, wait_until
+from tests.helpers import all_ended, free_port, lives, wait_until
 
 REPLAY = f"{shlex.quote(sys.executable)} -m sitrepd.demo.replay"
 PHASES = [
@@ -43,12 +43,12 @@ def get(daemon: Daemon, number: str) -> dict[str, Any]:
     return launch
 
 
-def until(daemon: Daemon, number: str, *states: str, timeout_s: float = 20) -> dict[str, Any]:
+def until(daemon: Daemon, number: str, *states: str) -> dict[str, Any]:
     def reached() -> dict[str, Any] | None:
         launch = get(daemon, number)
         return launch if launch["state"] in states else None
 
-    found = wait_until(reached, timeout_s, 0.05)
+    found = wait_until(reached, interval_s=0.05)
     assert found is not None
     return found
 
@@ -66,7 +66,7 @@ def test_a_start_is_followed_from_exec_to_ready(daemon: Daemon, tmp_path: Path) 
         seen.add((moment["state"], moment.get("phase")))
         return moment["state"] == "ready"
 
-    wait_until(ready, 20, 0.02)
+    wait_until(ready, interval_s=0.02)
     launch = get(daemon, "L1")
     assert [phase["name"] for phase in launch["phases"]] == PHASES
     assert all("ended_at" in phase for phase in launch["phases"])
@@ -92,7 +92,7 @@ def test_ready_is_never_said_before_the_port_answers(daemon: Daemon, tmp_path: P
             socket.create_connection(("127.0.0.1", port), 5).close()
         return ready
 
-    wait_until(looked, 20, 0.01)
+    wait_until(looked, interval_s=0.01)
 
 
 def test_a_server_is_stopped_the_way_sglang_wants(daemon: Daemon, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_server_is_stopped_the_way_sglang_wants(daemon: Daemon, tmp_path: Path
     assert (launch["state"], launch["exit_code"]) == ("exited", 0)
     assert "failure" not in launch
     assert "Gracefully exiting" in log.read_text()
-    assert not psutil.pid_exists(pid)
+    assert not lives(pid)
     assert daemon.client.post("/api/v1/launches/L1/stop").status_code == 409
 
 
@@ -123,7 +123,7 @@ def test_a_server_that_ignores_the_signal_is_killed_with_its_children(daemon: Da
     assert len(tree) == 2
     launch = daemon.client.post("/api/v1/launches/L1/stop", json={"grace_s": 0.2, "wait_s": 20}).json()
     assert (launch["state"], launch["exit_signal"]) == ("exited", 9)
-    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in tree))
+    wait_until(lambda: all_ended(*tree))
 
 
 def test_a_failed_start_says_why(daemon: Daemon, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_killed_daemon_loses_neither_the_server_nor_its_log(daemon: Daemon, tm
     start(daemon, command=command(free_port(), tmp_path / "log", 4), cwd=str(tmp_path))
     pid = until(daemon, "L1", "loading")["pid"]
     daemon.restart(signal.SIGKILL)
-    assert psutil.pid_exists(pid)
+    assert lives(pid)
     launch = until(daemon, "L1", "ready")
     assert launch["pid"] == pid
     assert [phase["name"] for phase in launch["phases"]] == PHASES
@@ -150,7 +150,7 @@ def test_how_it_ended_is_learned_by_the_next_daemon(daemon: Daemon, tmp_path: Pa
     start(daemon, argv=[sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(7)"], cwd=str(tmp_path))
     pid = get(daemon, "L1")["pid"]
     daemon.end(signal.SIGKILL)
-    wait_until(lambda: not psutil.pid_exists(pid))
+    wait_until(lambda: not lives(pid))
     daemon.start()
     launch = until(daemon, "L1", "failed")
     assert (launch["exit_code"], launch["failure"]) == (

@@ -96,7 +96,7 @@ def test_a_hanging_start_is_suspect_until_it_moves(tmp_path: Path) -> None:
             told: str | None = get(daemon, "L1").get("suspect")
             return told
 
-        told = wait_until(suspect, 30, 0.1)
+        told = wait_until(suspect, interval_s=0.1)
         assert told is not None
         launch = get(daemon, "L1")
         assert f"py-spy dump --pid {launch['pid']}" in told
@@ -107,7 +107,7 @@ def test_a_hanging_start_is_suspect_until_it_moves(tmp_path: Path) -> None:
         os.kill(launch["pid"], 0)
         with log.open("a") as file:
             file.write("\n[2026-12-01 00:00:00] Something moves again.\n")
-        wait_until(lambda: suspect() is None, 10, 0.05)
+        wait_until(lambda: suspect() is None, interval_s=0.05)
         events = [event["data"] for event in daemon.client.get("/api/v1/events").json() if event["subject"] == "L1"]
         assert [bool(data["suspect"]) for data in events if "suspect" in data][:2] == [True, False]
         daemon.client.post("/api/v1/launches/L1/stop", json={"grace_s": 0, "wait_s": 10})

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 from tests.daemons import Daemon
-from tests.helpers import free_port, wait_until
+from tests.helpers import free_port, lives, wait_until
 from tests.launches.reading import LOGS
 
 # Plays a recorded log, and opens its port when a file appears; answers nothing.
@@ -35,7 +34,7 @@ def _launch(daemon: Daemon, folder: Path, *argv: str, **more: Any) -> dict[str, 
 
 
 def _until(daemon: Daemon, state: str) -> dict[str, Any]:
-    wait_until(lambda: daemon.client.get("/api/v1/launches/L1").json()["state"] == state, 20, 0.05)
+    wait_until(lambda: daemon.client.get("/api/v1/launches/L1").json()["state"] == state, interval_s=0.05)
     return dict(daemon.client.get("/api/v1/launches/L1").json())
 
 
@@ -64,7 +63,7 @@ def test_a_ready_line_that_an_earlier_daemon_read_counts(daemon: Daemon, tmp_pat
 def test_a_taken_port_stays_taken(daemon: Daemon, tmp_path: Path) -> None:
     gate = _play(daemon, tmp_path, "cpu-0.5.23-port-in-use")
     _until(daemon, "failed")
-    wait_until(lambda: daemon.client.get("/api/v1/findings").json()["data"], 20)
+    wait_until(lambda: daemon.client.get("/api/v1/findings").json()["data"])
     before = daemon.client.get("/api/v1/launches/L1").json()
     daemon.restart(signal.SIGKILL)
     gate.touch()
@@ -82,4 +81,4 @@ def test_a_stop_goes_on(daemon: Daemon, tmp_path: Path) -> None:
     daemon.restart(signal.SIGKILL)
     launch = _until(daemon, "exited")
     assert launch["exit_signal"] == signal.SIGKILL
-    assert not psutil.pid_exists(pid)
+    assert not lives(pid)

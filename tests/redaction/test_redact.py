@@ -252,32 +252,22 @@ def test_every_reference_is_a_variable_of_the_shell() -> None:
     assert all(re.fullmatch(r"[A-Z_][A-Z0-9_]*", name) for name in names)
 
 
-def test_one_line_of_server_arguments_takes_under_a_millisecond() -> None:
+def test_a_key_in_a_long_line_of_server_arguments_is_found() -> None:
     settings = ", ".join(f"'speculative_option_{i}': {'None' if i % 3 else repr('auto')}" for i in range(560))
     line = f"[2026-12-01 01:42:26] server_args={{{settings}, 'api_key': '{KEY}', 'max_total_tokens': 8192, "
     line += ", ".join(f"'tokenizer_worker_{i}': 1" for i in range(40)) + "}"
     assert len(line) > 18_000
     assert KEY not in redact_text(line)
-    assert _best_s(line) < 1e-3
-    assert _best_s("[2026-12-01 01:42:26 TP0] Load weight begin. avail mem=18.85 GB") < 3e-5
-
-
-def _best_s(line: str) -> float:
-    def once() -> float:
-        start = time.perf_counter()
-        redact_text(line)
-        return time.perf_counter() - start
-
-    return min(once() for _ in range(200))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["password=,", "api_key='", 'api_key="', "://a:", "curl x ", "authorization: bearer "])
 def test_time_grows_with_the_text_and_no_faster(part: str) -> None:
     def seconds(text: str) -> float:
-        start = time.perf_counter()
+        began = time.process_time()
         redact_text(text)
         redact_command(text)
-        return time.perf_counter() - start
+        return time.process_time() - began
 
-    assert min(seconds(part * 20_000) for _ in range(2)) < 2
+    once, tenfold = (min(seconds(part * count) for _ in range(3)) for count in (4_000, 40_000))
+    assert tenfold < 40 * max(once, 0.001), "what grows with the square takes a hundred times as long"

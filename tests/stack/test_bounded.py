@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 
-import psutil
-from tests.helpers import wait_until
+from tests.helpers import lives, wait_until
 
 from sitrepd.stack.bounded import Ran, run_bounded
 
@@ -25,12 +23,10 @@ def test_a_child_that_takes_too_long_is_killed_with_what_it_started(tmp_path):
         "open('pid', 'w').write(str(child.pid))\n"
         "time.sleep(60)\n"
     )
-    started = time.monotonic()
     ran = python(code, tmp_path, timeout_s=1)
     assert ran.reason == f"{sys.executable} did not finish within 1 s"
-    assert time.monotonic() - started < 5
     pid = int((tmp_path / "pid").read_text())
-    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: not lives(pid))
 
 
 def test_a_child_that_closes_its_output_and_stays_is_killed(tmp_path):

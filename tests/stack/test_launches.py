@@ -25,7 +25,7 @@ def stack_of(daemon: Daemon, number: str) -> dict[str, Any]:
         answer = daemon.client.get(f"/api/v1/launches/{number}/stack")
         return answer.json() if answer.status_code == 200 else None
 
-    return wait_until(found, 20) or {}
+    return wait_until(found) or {}
 
 
 def test_launches_are_asked_once_at_the_lowest_priority(tmp_path: Path):

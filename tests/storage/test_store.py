@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.daemons import Daemon, running_daemon
+from tests.helpers import PATIENCE_S
 
 from sitrepd.errors import StoreUnusable
 from sitrepd.settings import Settings, load_settings
@@ -179,7 +180,7 @@ store.close()
 print("stored")
 """
     command = ["unshare", "-m", sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0].startswith("The disk of the store is full: nothing was stored.")
     assert done.stdout.splitlines()[1] == "stored"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlmodel import Session, select
+from tests.helpers import PATIENCE_S
 
 from sitrepd.errors import StoreUnusable
 from sitrepd.settings import load_settings
@@ -32,7 +33,7 @@ def test_a_failed_job_undoes_itself_alone(store: Store) -> None:
     held = threading.Event()
 
     def wait(_db: Session) -> None:
-        held.wait(10)
+        held.wait(PATIENCE_S)
 
     def good(db: Session) -> int:
         return ids.allocate(db, "launch")
@@ -56,7 +57,7 @@ def test_jobs_that_wait_share_a_commit(store: Store) -> None:
     held = threading.Event()
     rings = []
     store.bell.ring = lambda: rings.append(1)  # type: ignore[method-assign]
-    blocker = store._writer.submit(lambda _db: held.wait(10))
+    blocker = store._writer.submit(lambda _db: held.wait(PATIENCE_S))
     futures = [store._writer.submit(lambda db: ids.allocate(db, "launch")) for _ in range(100)]
     held.set()
     blocker.result(10)
@@ -72,7 +73,7 @@ def test_numbers_are_never_used_twice(store: Store) -> None:
 
 def test_a_caller_that_gives_up_does_not_harm_the_writer(store: Store) -> None:
     held = threading.Event()
-    blocker = store._writer.submit(lambda _db: held.wait(10))
+    blocker = store._writer.submit(lambda _db: held.wait(PATIENCE_S))
     given_up = store._writer.submit(lambda db: ids.allocate(db, "launch"))
     assert given_up.cancel()
     held.set()

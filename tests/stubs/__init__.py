@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers import PATIENCE_S
 
 _SOURCE = Path(__file__).with_name("nvml.c")
 _FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
@@ -31,9 +32,11 @@ class NvmlStub:
 
     def set(self, **values: object) -> None:
         """Underscores in a key that should be dots are written as two: utilization__3=97."""
-        self.control.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
+        said = self.control.with_suffix(".new")
+        said.write_text("".join(f"{key.replace('__', '.')}={value}\n" for key, value in values.items()))
+        said.replace(self.control)
 
-    def run(self, code: str, timeout_s: float = 20) -> Any:
+    def run(self, code: str, timeout_s: float = PATIENCE_S) -> Any:
         """Runs code in a child that loads the stub, and gives what it passes to `say` as JSON."""
         prelude = (
             "import json, os, time\n"

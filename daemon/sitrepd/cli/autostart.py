@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sitrepd.cli.alive import lives
 from sitrepd.cli.client import Unreachable
 from sitrepd.cli.connection import connect_unix
 
@@ -105,10 +106,9 @@ def _listens(store: Path) -> bool:
 def _is_held(store: Path) -> bool:
     """Whether the process that last took the store's lock lives."""
     try:
-        os.kill(int((store / "lock").read_text()), 0)
+        return lives(int((store / "lock").read_text()))
     except (OSError, ValueError):
         return False
-    return True
 
 
 def _last_words(store: Path, said_from: int) -> str:

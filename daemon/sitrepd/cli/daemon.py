@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from sitrepd.cli import output
+from sitrepd.cli.alive import lives
 from sitrepd.cli.client import Client, Refused, Unreachable
 from sitrepd.cli.verbs import Cli, verb
 from sitrepd.errors import Conflict
@@ -116,9 +118,10 @@ def shutdown(cli: Cli) -> None:
         pid = int(cli.client.get("/about").data["pid"])
     except Unreachable as error:
         raise Unreachable(f"No daemon runs for {cli.store}.") from error
-    os.kill(pid, signal.SIGTERM)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _END_TIMEOUT_S
-    while _lives(pid):
+    while lives(pid):
         if time.monotonic() > deadline:
             raise Conflict(f"The daemon (pid {pid}) was told to end, and has not within {_END_TIMEOUT_S:.0f} s.")
         time.sleep(0.02)
@@ -126,14 +129,6 @@ def shutdown(cli: Cli) -> None:
         output.as_json({"pid": pid, "data_dir": str(cli.store), "ended": True})
     else:
         output.say(f"The daemon (pid {pid}) has ended.")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(") ")[2][:1] != "Z"
-    except OSError:
-        return False
 
 
 @verb(app, "version")

@@ -80,10 +80,15 @@ def owner(pid: int, launches: Sequence[Root], proc: Path = Path("/proc")) -> int
         at = stat.parent
     for number, start_ticks in sessions:
         for root in launches:
-            # The number stays taken while its session has members; a later leader of that pid started a new one.
-            if number == root.main[0] and start_ticks >= root.main[1] and read_stat(number, proc) is None:
+            if number == root.main[0] and start_ticks >= root.main[1] and _founded(root, proc):
                 return root.launch_id
     return None
+
+
+def _founded(root: Root, proc: Path) -> bool:
+    """The number stays taken while its session has members; a later leader of that pid started a new one."""
+    leader = read_stat(root.main[0], proc)
+    return leader is None or leader.start_ticks == root.main[1]
 
 
 def read_stat(pid: int, proc: Path = Path("/proc")) -> Stat | None:

@@ -33,7 +33,8 @@ def stdout_target(pid: int, descriptor: int = 1) -> OutputTarget:
     try:
         name, info = os.readlink(link), os.stat(link)
     except FileNotFoundError:
-        gone = read_stat(pid) is None
+        process = read_stat(pid)
+        gone = process is None or not process.living
         return OutputTarget("closed", note="the process is gone" if gone else "the descriptor is closed")
     except OSError as error:
         return OutputTarget("unreadable", note=f"its descriptors may not be read: {error.strerror}")

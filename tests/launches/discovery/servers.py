@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemons import Daemon
-from tests.helpers import wait_until
+from tests.helpers import PATIENCE_S, wait_until
 from tests.launches.fakes import gone
 
 # The replay of a start under the words of the real one, with ranks that have given themselves titles.
@@ -82,7 +82,7 @@ class Servers:
 
     def main(self) -> int:
         """The pid of the server that was started last, once it runs."""
-        return wait_until(self._find_main, 10)
+        return wait_until(self._find_main)
 
     def _find_main(self) -> int | None:
         for pid in self.pids():
@@ -102,7 +102,7 @@ class Servers:
                 process.poll()
             time.sleep(0.02)
         for process in self.started:
-            process.wait(10)
+            process.wait(PATIENCE_S)
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
@@ -130,14 +130,14 @@ def of_pid(daemon: Daemon, pid: int) -> dict[str, Any] | None:
     return next((launch for launch in launches(daemon) if launch.get("pid") == pid), None)
 
 
-def until_followed(daemon: Daemon, pid: int, *states: str, timeout_s: float = 20) -> dict[str, Any]:
+def until_followed(daemon: Daemon, pid: int, *states: str) -> dict[str, Any]:
     """The launch of that process, once it is one, and in one of the states if any are given."""
 
     def reached() -> dict[str, Any] | None:
         launch = of_pid(daemon, pid)
         return launch if launch and (not states or launch["state"] in states) else None
 
-    found = wait_until(reached, timeout_s, 0.05)
+    found = wait_until(reached, interval_s=0.05)
     assert found is not None
     return found
 

@@ -36,12 +36,12 @@ def get(daemon: Daemon, path: str, **query: Any) -> Any:
     return answer.json()
 
 
-def until(daemon: Daemon, launch: str, *states: str, timeout_s: float = 30) -> dict[str, Any]:
+def until(daemon: Daemon, launch: str, *states: str) -> dict[str, Any]:
     def reached() -> dict[str, Any] | None:
         found: dict[str, Any] = get(daemon, f"launches/{launch}")
         return found if found["state"] in states else None
 
-    found = wait_until(reached, timeout_s, 0.05)
+    found = wait_until(reached, interval_s=0.05)
     assert found is not None
     return found
 

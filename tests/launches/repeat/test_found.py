@@ -25,7 +25,7 @@ def test_a_server_that_was_found_is_restarted_with_changed_flags(tmp_path: Path)
             asked = {"caller_env": servers.env(API_KEY=key), "set": {"tp-size": 4}, "name": "four", "grace_s": 5}
             answer = daemon.client.post("/api/v1/launches/L1/restart", json=asked)
             assert answer.status_code == 201, answer.text
-            again = wait_until(lambda: (one := launches(daemon)[1])["state"] == "ready" and one, 30)
+            again = wait_until(lambda: (one := launches(daemon)[1])["state"] == "ready" and one)
             assert (again["id"], again["name"], again["from_launch"], again["port"]) == ("L2", "four", "L1", port)
             process = psutil.Process(again["pid"])
             assert process.cmdline()[-4:] == ["--tp-size", "4", "--api-key", key]

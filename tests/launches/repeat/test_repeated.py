@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.daemons import Daemon
-from tests.helpers import free_port
+from tests.helpers import free_port, lives
 from tests.launches.repeat.conftest import SECRET, caller_env, get, line, start, until
 
 WAITS = "import os, sys, time; print('up', sys.argv[1:], os.environ.get('MARK'), flush=True); time.sleep(300)"
@@ -33,7 +33,7 @@ def test_a_server_is_restarted_with_changed_flags_on_its_own_port(daemon: Daemon
     first = get(daemon, "launches/L1")
     assert (first["state"], first["log_path"]) == ("exited", str(tmp_path / "serve.L1.log"))
     assert "fired up" in Path(first["log_path"]).read_text()
-    assert not psutil.pid_exists(before["pid"])
+    assert not lives(before["pid"])
     second = until(daemon, "L2", "ready")
     assert second["settings"]["speculative_num_steps"] == 2
     environ = psutil.Process(second["pid"]).environ()
