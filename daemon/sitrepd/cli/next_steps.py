@@ -6,6 +6,7 @@ from sitrepd.cli import output, values
 from sitrepd.cli.nouns import FactId, Field, NounTable, add_verbs
 from sitrepd.cli.verbs import Cli, noun, verb
 
+NEEDS = ("server", "nothing")
 STATES = ("todo", "doing", "done", "dropped")
 TABLE = NounTable(
     "next_step",
@@ -14,6 +15,7 @@ TABLE = NounTable(
         Field("text", "What is to do.", values.text, argument=True),
         Field("order", "Its place; lower comes first.", values.number, metavar="N"),
         Field("after", "Id of what it waits for (L14, N3); may be repeated.", many=True, metavar="ID"),
+        Field("needs", "server, or nothing: then it can be done while a server loads.", choices=NEEDS),
         Field("state", "How far it is.", choices=STATES),
     ),
     (("ID", "id"), ("ORDER", "order"), ("STATE", "state"), ("TEXT", "text"), ("AFTER", "after"), ("AT", "at")),

@@ -29,6 +29,7 @@ from sitrepd.storage.base import FactRow, Row, json_field, link, now_field, time
 
 Role = Literal["user", "assistant", "system"]
 StepState = Literal["todo", "doing", "done", "dropped"]
+Needs = Literal["server", "nothing"]
 
 
 class SessionRow(FactRow, table=True):
@@ -143,6 +144,7 @@ class NextStep(FactRow, table=True):
     text: str
     order: int | None = None
     after: list[str] = json_field()
+    needs: str | None = None
     state: str = "todo"
 
 
@@ -151,6 +153,9 @@ class NextStepFields(Shape):
     order: Whole | None = Field(None, description="Its place; lower comes first.")
     after: list[Annotated[Text, RefTo(())]] = Field(
         default_factory=list, description="Ids of what it waits for: launches, next steps, benchmarks, sweeps."
+    )
+    needs: Needs | None = Field(
+        None, description="server: one that is ready; nothing: it can be done while one loads. Not known if absent."
     )
     state: StepState = "todo"
 
