@@ -43,10 +43,7 @@ def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> N
             case e.Timings():
                 launch.timings = event.seconds
             case e.Compiled() if event.after_ready and event.seconds:
-                text = (
-                    f"{event.what} was compiled for {event.seconds:g} s while serving: what was measured then waited."
-                )
-                if _warn(launch, text):
+                if _warn(launch, compiled_while_serving(event)):
                     changed["warning"] = True
             case e.Warned() | e.PortTaken():
                 if _warn(launch, event.text):
@@ -124,7 +121,8 @@ def figures(event: e.Throughput) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value not in (None, {}, "") and name != "kind"}
 
 
-def _compiled(event: e.Compiled) -> str:
+def compiled_while_serving(event: e.Compiled) -> str:
+    """What a kernel that was compiled after the start means for what was measured."""
     return f"{event.what} was compiled for {event.seconds:g} s while serving: what was measured then waited."
 
 

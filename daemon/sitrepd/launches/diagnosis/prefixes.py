@@ -76,6 +76,21 @@ def split(raw: str) -> Line:
     return Line(key, stamped, level, text, record)
 
 
+def unwrapped(raw: str) -> str:
+    """The line as the engine wrote it: without what supervisors and collectors of logs have put in front."""
+    text = plain(raw)
+    if text[:1] == "{":
+        text = _from_json(text)
+    for _ in range(_MOST):
+        if not text or text[0] in "[( ":
+            break
+        found = next((found for outer in _OUTER if (found := outer.match(text))), None)
+        if found is None:
+            break
+        text = text[found.end() :]
+    return text
+
+
 def _strip(text: str) -> tuple[str, str, str | None] | None:
     """The rest, who, and the level (None where no record begins); None when there is no prefix any more."""
     first = text[:1]

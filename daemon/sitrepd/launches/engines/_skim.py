@@ -6,10 +6,10 @@ import re
 
 _FIGURES_EVERY = 128 * 1024
 
-_SGLANG = re.compile(
+SGLANG = re.compile(
     rb"\[[^\]\n]+\] (?:Decode batch|Prefill batch|INFO:     [0-9]|Receive: |Finish: |Receive OpenAI)[^\n]*\n"
 )
-_VLLM = re.compile(
+VLLM = re.compile(
     rb"(?:\([A-Z][^)\n]+\) )?INFO(?::     [0-9]|[ 0-9:-]+ \[[^\]\n]+\] "
     rb"(?:Engine [0-9]+: |SpecDecoding |Received request |Added request ))[^\n]*\n"
 )
@@ -17,12 +17,12 @@ _VLLM = re.compile(
 
 def sglang(block: bytes) -> bytes:
     """Whole lines in their order, without batch, request and access lines; some of the figures stand at the end."""
-    return _thin(block, _SGLANG, (b"] Decode batch", b"] Prefill batch"))
+    return _thin(block, SGLANG, (b"] Decode batch", b"] Prefill batch"))
 
 
 def vllm(block: bytes) -> bytes:
     """As `sglang`; an access line begins a line of its own here too, with the name of its process or without."""
-    return _thin(block, _VLLM, (b": Avg prompt", b"] SpecDecoding"))
+    return _thin(block, VLLM, (b": Avg prompt", b"] SpecDecoding"))
 
 
 def _thin(block: bytes, repeated: re.Pattern[bytes], figures: tuple[bytes, ...]) -> bytes:

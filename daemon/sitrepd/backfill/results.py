@@ -1,0 +1,120 @@
+"""Result files of benchmarks, line by line: one that is cut short does not take the others with it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sitrepd.backfill import text
+from sitrepd.backfill.found import Passed, Reading, Result
+from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
+
+MOST_BYTES = 512 << 20
+_BENCH_KEYS = ("completed", "duration", "output_throughput")
+_OTHER_TOOLS = (
+    (("batch_size", "input_len", "output_len", "latency"), "a result of sglang.bench_one_batch_server"),
+    (("date", "endpoint_type", "model_id", "completed"), "a result of vllm bench serve"),
+)  # fmt: skip
+_TIME_NOTE = "When it ran is known only from the file's last change."
+
+
+def is_result(document: Mapping[str, Any]) -> bool:
+    return all(key in document for key in _BENCH_KEYS)
+
+
+def other_tool(document: Mapping[str, Any]) -> str | None:
+    """Whose result it is, where it is one of a tool that is not read."""
+    return next((name for keys, name in _OTHER_TOOLS if all(key in document for key in keys)), None)
+
+
+def read_result_file(path: str, mtime: datetime) -> Reading:
+    """The runs of a file; raises one of `text.UNREADABLE`."""
+    reading = Reading(path)
+    with text.opened(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        reading.passed.append(Passed(path, f"a result file of more than {MOST_BYTES >> 20} MiB"))
+        return reading
+    try:
+        runs = list(read_results(data, path))
+    except BenchmarkFileError as error:
+        runs = _by_lines(data, path, reading, error)
+    for run in runs:
+        reading.results.append(_result(path, run, mtime))
+    for result in reading.results[:-1]:
+        result.last = False
+    return reading
+
+
+def _by_lines(data: bytes, path: str, reading: Reading, whole: BenchmarkFileError) -> list[ParsedBenchmark]:
+    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
+    runs: list[ParsedBenchmark] = []
+    errors: list[tuple[int, str]] = []
+    for number, line in lines:
+        try:
+            runs += read_results(line, path)
+        except BenchmarkFileError as error:
+            errors.append((number, error.wrong))
+    if not runs:
+        place = f"line {whole.line}: " if whole.line else ""
+        reading.passed.append(Passed(path, f"{place}{whole.wrong}"))
+        return []
+    first = "; ".join(f"line {number}: {wrong}" for number, wrong in errors[:3])
+    more = f"; and {len(errors) - 3} more lines" if len(errors) > 3 else ""
+    reading.passed.append(Passed(path, f"{first}{more} (its other {len(runs)} lines were read)"))
+    return runs
+
+
+def _result(path: str, run: ParsedBenchmark, mtime: datetime) -> Result:
+    server = run.server
+    metrics = {
+        one.name: {k: v for k, v in (("value", one.value), ("unit", one.unit), ("better", one.better)) if v is not None}
+        for one in run.metrics
+    }
+    ended = _told_time(run) or mtime
+    notes = [*run.notes, *([] if _told_time(run) else [_TIME_NOTE])]
+    fact = {
+        "name": run.name[:500], "tool": run.tool, "config": run.config, "workload": run.workload, "metrics": metrics,
+        "note": " ".join(notes), "artifact": path, "at": ended,
+    }  # fmt: skip
+    told = {name: value for name, value in vars(server).items() if value is not None}
+    return Result(path, digest(run), fact, told, ended)
+
+
+def digest(run: ParsedBenchmark) -> str:
+    """Of what was measured, however the file was laid out: the same as when the file is imported by itself."""
+    from sitrepd.benchmarks.service import digest_of
+
+    return digest_of(run)
+
+
+def _told_time(run: ParsedBenchmark) -> datetime | None:
+    """`date` as vLLM's tool and its forks write it, 20260301-140509, by the clock of this machine."""
+    told = run.workload.get("date")
+    if not isinstance(told, str):
+        return None
+    try:
+        return datetime.strptime(told, "%Y%m%d-%H%M%S").astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def first_document(data: bytes) -> Any:
+    """The JSON of the first line, else of all of it; None where it is neither."""
+    line = data.split(b"\n", 1)[0]
+    for part in (line, data):
+        try:
+            return json.loads(part)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def key_of(path: str, *parts: object) -> str:
+    return hashlib.sha256(json.dumps([path, *parts], default=str).encode()).hexdigest()
+
+
+__all__: Sequence[str] = ("digest", "first_document", "is_result", "key_of", "other_tool", "read_result_file")
