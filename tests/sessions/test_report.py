@@ -15,7 +15,8 @@ NOW = datetime(2026, 12, 1, 3, 20, 47, tzinfo=UTC)
 
 
 def step(number: int, state: str = "todo", order: int | None = None, after: tuple[str, ...] = ()) -> Any:
-    return SimpleNamespace(id=number, text=f"do {number}", state=state, order=order, after=list(after))
+    text = f"do {number}"
+    return SimpleNamespace(id=number, text=text, state=state, order=order, after=list(after), needs=None)
 
 
 def test_steps_stand_in_their_order_and_what_is_over_last() -> None:
@@ -28,6 +29,46 @@ def test_steps_stand_in_their_order_and_what_is_over_last() -> None:
 def test_the_first_step_stays_longest() -> None:
     first, second = next_steps([step(2, order=2), step(1, order=1)]).items
     assert (first["id"], first.get("priority", 3), second["priority"]) == ("N1", 3, 9)
+
+
+LAUNCH = {"type": "launch", "command": "serve --port 1"}
+WAITING = [
+    {"type": "session", "name": "s"},
+    LAUNCH | {"key": "l", "state": "loading"},
+    LAUNCH | {"key": "was", "state": "exited", "ready_at": "2026-12-01T01:00:00Z"},
+    LAUNCH | {"key": "failed", "state": "failed"},
+    {"type": "next_step", "key": "bench", "text": "Benchmark it.", "order": 1, "after": ["l"]},
+    {"type": "next_step", "key": "done", "text": "Done.", "state": "done"},
+    {"type": "next_step", "text": "Write it up.", "order": 4, "after": ["done", "was"]},
+    {"type": "next_step", "text": "Read the paper.", "order": 3, "needs": "nothing"},
+    {"type": "next_step", "text": "Profile it.", "order": 5, "needs": "server"},
+    {"type": "next_step", "text": "Compare.", "order": 2, "after": ["failed", "bench"]},
+]
+
+
+def test_a_step_says_what_has_become_of_what_it_waits_for(tmp_path: Path) -> None:
+    rendered = written(tmp_path, WAITING)
+    assert section_text(rendered, "next_steps") == [
+        "- N1 (todo, order 1, after L1): Benchmark it.",
+        "- N6 (todo, order 2, after L3 (failed), N1): Compare.",
+        "- N4 (todo, order 3, needs no server): Read the paper.",
+        "- N3 (todo, order 4, after N2 (done), L2 (was ready)): Write it up.",
+        "- N5 (todo, order 5, needs a server): Profile it.",
+        "- N2 (done): Done.",
+    ]
+    steps = next(one for one in rendered["sections"] if one["name"] == "next_steps")["items"]
+    assert [item["id"] for item in steps if item.get("priority", 3) == 3] == ["N1", "N4"]
+
+
+def test_the_wait_can_be_used_for_what_needs_no_server(tmp_path: Path) -> None:
+    (line,) = [line for line in section_text(written(tmp_path, WAITING), "now") if line.startswith("- Until")]
+    unknown = "waits for nothing; whether it needs a server was not told"
+    assert line == f"- Until L1 is ready, N4 (needs no server), then N3 ({unknown}) can be done"
+
+
+def test_where_every_step_waits_that_is_told(tmp_path: Path) -> None:
+    (line,) = [line for line in section_text(written(tmp_path, WAITING[:5]), "now") if line.startswith("- Until")]
+    assert line.startswith("- Until L1 is ready, no next step can be done: ")
 
 
 def test_directives_stand_word_for_word_and_those_taken_back_say_so(tmp_path: Path) -> None:

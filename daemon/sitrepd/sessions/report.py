@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
+from sitrepd.sessions import waiting
 
-_DIRECTIVE = ("id", "text", "message", "active", "at", "provenance")
-_STEP = ("id", "text", "order", "after", "state")
+_DIRECTIVE = ("id", "text", "message", "active", "proposed", "at", "provenance")
+_STEP = ("id", "text", "order", "after", "needs", "state")
 _ARTIFACT = ("id", "path", "host_id", "role", "note")
 _MESSAGE = ("number", "role", "text", "synthetic", "at")
+_OPEN = ("todo", "doing")
 _CLOSED_STEPS = 30
 _ARTIFACTS = 500
 
@@ -21,10 +24,14 @@ def report(report: Report) -> list[Section]:
     artifacts = r.rows(report, "artifact", _ARTIFACT, limit=_ARTIFACTS)
     hosts = r.names_of(report, "host", (row.host_id for row in artifacts))
     earlier = r.count(report, "artifact") - len(artifacts) if len(artifacts) == _ARTIFACTS else 0
+    steps = r.rows(report, "next_step", _STEP)
+    waited_for = (one for row in steps if row.state in _OPEN for one in row.after or ())
+    todo = next_steps(steps, waiting.outcomes(report, waited_for))
     return [
         *now(_last_message(report)),
+        *waiting.meanwhile(report, [item for item in todo.items if item["state"] in _OPEN]),
         goal(report.session, r.rows(report, "directive", _DIRECTIVE)),
-        next_steps(r.rows(report, "next_step", _STEP)),
+        todo,
         *artifact_section(artifacts, hosts, earlier),
     ]
 
@@ -71,7 +78,7 @@ def goal(session: Any, directives: Sequence[Any]) -> Section:
         ended_at=r.when(session.ended_at),
         imported_from=session.imported_from,
     )
-    ordered = sorted(directives, key=lambda row: (not row.active, row.id))
+    ordered = sorted(directives, key=lambda row: (not row.active, bool(row.proposed), row.id))
     items = [wish, *(_directive(row) for row in ordered), about]
     return Section(
         name="goal", title="Goal and directives", order=30, priority=2, pinned=True, items=items,
@@ -88,16 +95,21 @@ def _began(session: Any) -> Any:
 
 def _directive(row: Any) -> dict[str, Any]:
     item = {"kind": "directive", "id": f"D{row.id}", "ids": [f"D{row.id}"], "text": row.text, "active": row.active}
-    item |= r.present(message=row.message, at=r.when(row.at), provenance=row.provenance)
+    item |= r.present(message=row.message, proposed=row.proposed or None, at=r.when(row.at), provenance=row.provenance)
     return item if row.active else item | {"pinned": False, "priority": 80}
 
 
-def next_steps(found: Sequence[Any]) -> Section:
-    """What is to do, in its order; then, newest first, what was done or dropped."""
-    open_ones = [row for row in found if row.state in ("todo", "doing")]
+def next_steps(found: Sequence[Any], ended: Mapping[str, str] = MappingProxyType({})) -> Section:
+    """What is to do, in its order; then, newest first, what was done or dropped.
+
+    The first one stays longest, and the first that can be done now.
+    """
+    open_ones = [row for row in found if row.state in _OPEN]
     open_ones.sort(key=lambda row: (row.order is None, row.order or 0, row.id))
-    closed = [row for row in found if row.state not in ("todo", "doing")]
-    items = [_step(row) | ({"priority": 9} if place else {}) for place, row in enumerate(open_ones)]
+    closed = [row for row in found if row.state not in _OPEN]
+    items = [_step(row) | r.present(ended=_ended(row, ended)) for row in open_ones]
+    first = next((place for place, item in enumerate(items) if waiting.usable(item)), 0)
+    items = [item | ({"priority": 9} if place not in (0, first) else {}) for place, item in enumerate(items)]
     items += [_step(row) | {"pinned": False, "priority": 80} for row in closed[:_CLOSED_STEPS]]
     return Section(
         name="next_steps", title="Next steps", order=20, priority=3, pinned=True, items=items,
@@ -107,7 +119,12 @@ def next_steps(found: Sequence[Any]) -> Section:
 
 def _step(row: Any) -> dict[str, Any]:
     item = {"id": f"N{row.id}", "ids": [f"N{row.id}"], "text": row.text, "state": row.state}
-    return item | r.present(place=row.order, after=row.after)
+    return item | r.present(place=row.order, after=row.after, needs=row.needs)
+
+
+def _ended(row: Any, ended: Mapping[str, str]) -> dict[str, str]:
+    """What has become of those that the step waits for, where that is decided."""
+    return {one: ended[one] for one in row.after or () if one in ended}
 
 
 def artifact_section(found: Sequence[Any], hosts: dict[int, dict[str, Any]], earlier: int) -> list[Section]:
