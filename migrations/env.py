@@ -11,6 +11,7 @@ from sqlmodel import SQLModel
 
 from sitrepd.slices import import_models
 from sitrepd.storage.engine import make_migrator
+from sitrepd.storage.migrations import is_ours
 
 import_models()
 
@@ -23,6 +24,7 @@ def run(connection: Connection) -> None:
         render_as_batch=connection.dialect.name == "sqlite",
         transaction_per_migration=True,
         compare_type=True,
+        include_name=is_ours,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -39,6 +39,11 @@ def stored_revision(path: Path) -> str | None:
         raise StoreUnusable(_damaged(path, error)) from error
 
 
+def is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether a table is one of the models', rather than what a database keeps of its own for search."""
+    return not (kind == "table" and name is not None and name.startswith("search_text"))
+
+
 def check(path: Path, thorough_below_bytes: int = 64 << 20) -> None:
     """Raise StoreUnusable when the database is damaged; large files get only the quick look."""
     if not path.exists() or not 0 < path.stat().st_size <= thorough_below_bytes:
