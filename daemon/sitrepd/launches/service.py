@@ -6,7 +6,8 @@ import asyncio
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,19 +68,36 @@ class Launches(Service):
         self.restored.set()
         retention.schedule(self.runtime)
         pause = self.runtime.settings.log_poll_s
-        while True:
-            behind = await self._look_at_all()
-            await asyncio.sleep(0 if behind else pause)
+        async with self._completing():
+            while True:
+                behind = await self._look_at_all()
+                await asyncio.sleep(0 if behind else pause)
+
+    @asynccontextmanager
+    async def _completing(self) -> AsyncIterator[None]:
+        """Meanwhile, what an earlier daemon has begun is carried out."""
+        from sitrepd.launches.repeat.restart import complete
+
+        task = asyncio.create_task(complete(self.runtime), name="sitrep-restarts")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     # --- starting ------------------------------------------------------------------------------------------------
 
-    async def start(self, body: LaunchCreate, session_id: int | None, provenance: str) -> int:
-        """Start a server and watch it; its number. Nothing is left behind when it could not be started."""
+    async def start(self, body: LaunchCreate, session_id: int | None, provenance: str, given: int | None = None) -> int:
+        """Start a server and watch it; its number, which may be given. Nothing is left behind when it could not be
+        started."""
         try:
             plan = await asyncio.to_thread(start.plan, body)
         except Conflict as refused:
             raise self._with_holder(refused) from refused
-        number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
+        number = given
+        if number is None:
+            number = await self.runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
         self._starting.add(number)
         try:
             return await self._start(plan, number, session_id, provenance)

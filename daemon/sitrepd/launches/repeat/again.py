@@ -146,13 +146,26 @@ def keep_log(row: Launch, log: Path | None, *, append: bool) -> Path | None:
 
     Raises Conflict where the earlier launch still writes to it.
     """
-    if log is None or append or not row.log_path or Path(row.log_path) != log or not log.is_file():
+    if log is None or append or not row.log_path or Path(row.log_path) != log:
         return None
+    kept = _kept_log(row, log)
+    if not log.is_file():
+        # Moved by a start that a dying daemon did not finish.
+        return kept if kept.is_file() else None
     public = ids.public_id("L", row.id or 0)
     if row.watched and row.ended_at is None and row.state in ALIVE:
         raise Conflict(
             f"{public} still writes to {log}, which this launch would empty. Stop it first (sitrep restart does), or "
             "give the new one another file with --log."
         )
-    kept = log.with_name(f"{log.stem}.{public}{log.suffix}")
     return kept if not kept.exists() else None
+
+
+def where_its_log_is(row: Launch) -> str | None:
+    """The path of its log, which a later start may have moved aside."""
+    kept = _kept_log(row, Path(row.log_path)) if row.log_path else None
+    return str(kept) if kept and kept.is_file() else row.log_path
+
+
+def _kept_log(row: Launch, log: Path) -> Path:
+    return log.with_name(f"{log.stem}.{ids.public_id('L', row.id or 0)}{log.suffix}")

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
-from sqlmodel import Session
 
 from sitrepd import facts
 from sitrepd.errors import Conflict, InvalidFact, UnknownId
-from sitrepd.launches import start
 from sitrepd.launches.check.model import LaunchStarted
-from sitrepd.launches.check.run import before_a_launch
-from sitrepd.launches.models import ALIVE, Launch
-from sitrepd.launches.ports import port_free
-from sitrepd.launches.repeat import again, asked, bundle, compare, repro, sides
-from sitrepd.launches.service import Launches
+from sitrepd.launches.models import Launch
+from sitrepd.launches.repeat import again, anew, asked, bundle, compare, repro, sides
+from sitrepd.launches.repeat import restart as restarting
 from sitrepd.launches.slice import LAUNCH
 from sitrepd.launches.wait import check_wanted, wait
 from sitrepd.routing import FactId, HintDep, ReadDep, RuntimeDep, TellerDep, api_router, problems
@@ -27,9 +22,6 @@ from sitrepd.sessions import current
 from sitrepd.shapes import Shape, Text
 
 router = api_router("launches")
-_FREE_WITHIN_S = 30.0
-_STOP_WITHIN_S = 150.0
-_LOOK_S = 0.05
 
 
 class Waited(BaseModel):
@@ -117,9 +109,8 @@ async def clone(
     """Start the same as a new launch, with the flags and variables that are given changed."""
     row = _row(runtime, fact_id)
     plan = await asyncio.to_thread(again.again, row, body)
-    told = await _start(runtime, row, plan, hint, teller)
-    response.headers["Location"] = f"/api/v1/launches/{told.id}"
-    return told
+    started = await anew.start(runtime, row, plan, _session(runtime, hint, row), teller)
+    return _created(runtime, started, response)
 
 
 @router.post("/launches/{fact_id}/restart", name="restart_launch", **_CREATED)
@@ -128,104 +119,24 @@ async def restart(
 ) -> Any:
     """Stop the launch, wait until its processes are gone and its port is free, and start it again as a new one.
 
-    What cannot be started is refused before anything is stopped.
+    What cannot be started is refused before anything is stopped. The next daemon goes on with it, should this one die.
     """
     row = _row(runtime, fact_id)
-    plan = await asyncio.to_thread(again.again, row, body)
-    checked = plan.body.model_copy(update={"force": True})
-    planned = await asyncio.to_thread(start.plan, checked)
-    port = plan.body.port or planned.facts.port
-    if port != row.port:
-        # Its own port will be free; another one must be so already.
-        await asyncio.to_thread(start.plan, plan.body)
-    await _stopped(runtime, row, body.grace_s)
-    if not body.force:
-        await _port_freed(port, planned.facts.host, fact_id)
-    await _gpus_freed(runtime, row)
-    told = await _start(runtime, _row(runtime, fact_id), plan, hint, teller)
+    started = await restarting.restart(runtime, row, body, _session(runtime, hint, row), teller)
+    return _created(runtime, started, response)
+
+
+def _session(runtime: Runtime, hint: current.Hint, row: Launch) -> int | None:
+    """The session that is meant, else that of the earlier launch."""
+    with runtime.store.read() as db:
+        return current.resolve_or_none(db, hint) or row.session_id
+
+
+def _created(runtime: Runtime, started: anew.Started, response: Response) -> LaunchStarted:
+    with runtime.store.read() as db:
+        told = facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, started.number))
     response.headers["Location"] = f"/api/v1/launches/{told.id}"
-    return told
-
-
-async def _stopped(runtime: Runtime, row: Launch, grace_s: float | None) -> None:
-    if row.ended_at is not None or row.state not in (*ALIVE, "failed"):
-        return
-    public = LAUNCH.public_id(row.id)
-    if not row.watched:
-        raise Conflict(
-            f"{public} is not a process that this daemon follows, so it cannot be stopped; clone starts the same anew."
-        )
-    service: Launches = runtime.live["launch_service"]
-    await service.stop(row.id or 0, grace_s)
-    if not await service.wait_ended(row.id or 0, _STOP_WITHIN_S):
-        raise Conflict(f"{public} has not ended within {_STOP_WITHIN_S:g} s, so nothing was started.")
-
-
-async def _port_freed(port: int | None, host: str | None, launch: str) -> None:
-    """The kernel may hold a port for a moment after its process."""
-    deadline = asyncio.get_running_loop().time() + _FREE_WITHIN_S
-    while port is not None and not await asyncio.to_thread(port_free, port, host):
-        if asyncio.get_running_loop().time() > deadline:
-            raise Conflict(
-                f"{launch} does not run any more, but somebody else listens on port {port}: nothing was started.",
-                port=port,
-            )
-        await asyncio.sleep(_LOOK_S)
-
-
-async def _gpus_freed(runtime: Runtime, row: Launch) -> None:
-    """A rank that outlives its server in the driver still holds its memory; after a while the start is tried anyway."""
-    seen = getattr(runtime.live.get("hardware"), "processes", ())
-    pids = [one.process.pid for one in seen if one.launch_id == row.id]
-    deadline = asyncio.get_running_loop().time() + _FREE_WITHIN_S
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        if asyncio.get_running_loop().time() > deadline:
-            return
-        await asyncio.sleep(_LOOK_S)
-
-
-async def _start(runtime: Runtime, row: Launch, plan: again.Again, hint: current.Hint, teller: str) -> Any:
-    """In the session that is meant, else in that of the earlier launch."""
-    kept = await asyncio.to_thread(_keep_log, row, plan)
-    with runtime.store.read() as db:
-        session_id = current.resolve_or_none(db, hint) or row.session_id
-    service: Launches = runtime.live["launch_service"]
-    against = await before_a_launch(runtime, plan.body, session_id, teller.removeprefix("told:"))
-    try:
-        number = await service.start(plan.body, session_id, teller)
-    except Exception:
-        if kept is not None:
-            await asyncio.to_thread(kept[1].rename, kept[0])
-        raise
-    await runtime.store.write_async(lambda db: _noted(db, number, row.id or 0, plan.notes, kept))
-    runtime.activity.touch(session_id)
-    with runtime.store.read() as db:
-        told = facts.publish_one(db, runtime.registry, LAUNCH, db.get(Launch, number))
-    return LaunchStarted.model_validate({**told.model_dump(), "checks": against or None})
-
-
-def _keep_log(row: Launch, plan: again.Again) -> tuple[Path, Path] | None:
-    """Move the log of the earlier launch aside where the new one would empty it: (where it was, where it is)."""
-    planned = start.plan(plan.body)
-    shell = planned.shell
-    told = (shell.stderr_path or shell.log_path) if shell else None
-    append = (shell.stderr_append if shell.stderr_path else shell.append) if shell and told else True
-    log = Path(told) if told else None
-    kept = again.keep_log(row, log, append=append)
-    if log is None or kept is None:
-        return None
-    log.rename(kept)
-    return log, kept
-
-
-def _noted(db: Session, number: int, earlier: int, notes: tuple[str, ...], kept: tuple[Path, Path] | None) -> None:
-    row, before = db.get(Launch, number), db.get(Launch, earlier)
-    if row is not None and notes:
-        row.warnings = [*row.warnings, *notes]
-        db.add(row)
-    if before is not None and kept is not None:
-        before.log_path = str(kept[1])
-        db.add(before)
+    return LaunchStarted.model_validate({**told.model_dump(), "checks": started.against or None})
 
 
 @router.get(
