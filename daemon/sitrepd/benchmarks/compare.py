@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from typing import Any
 
-from sitrepd.benchmarks.labels import config_label, distinguishing_keys
-from sitrepd.benchmarks.metrics import Better, Metric, decimals, describe, number_text, percent_text, rounded
+from sitrepd.benchmarks.groups import Group, Groups, Run
+from sitrepd.benchmarks.metrics import Better, decimals, describe, number_text, percent_text, rounded
 
 BEST_METRIC = "output_throughput"
 _MEAN_DECIMALS = 4
-_ATOMS = frozenset((str, int, float, bool, type(None)))
-_REPEAT = re.compile(r"[\s,;:–-]*\(?(?:(?:run|repeat|rep|trial|attempt)\s*#?\d+|#\d+)\)?$", re.IGNORECASE)
+_NAMED = 40
 
-
-@dataclass(frozen=True)
-class Run:
-    """One benchmark as the comparison sees it; `id` and `launch` are public ids."""
-
-    id: str
-    metrics: Mapping[str, Metric]
-    name: str | None = None
-    baseline: bool = False
-    comparable: bool = True
-    superseded: bool = False
-    config: Mapping[str, Any] = field(default_factory=dict)
-    workload: Mapping[str, Any] = field(default_factory=dict)
-    launch: str | None = None
-    note: str | None = None
+__all__ = ("BEST_METRIC", "Comparison", "Row", "Run", "compare", "compared")
 
 
 @dataclass(frozen=True)
@@ -81,6 +63,8 @@ class Comparison:
     better: Better | None
     rows: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
+    earlier: int = 0
+    """Runs of configurations that have no row, where rows are bounded."""
 
     @property
     def baseline(self) -> Row | None:
@@ -93,98 +77,71 @@ class Comparison:
         return tuple(row for row in self.rows if row.best)
 
 
-@dataclass
-class _Group:
-    """The repeats of one configuration under one workload."""
-
-    runs: list[Run]
-    metrics: list[Metric]
-    unit: str | None
-    workload: Hashable
-    label: str = ""
-
-    @property
-    def counts(self) -> bool:
-        return self.runs[0].comparable and not self.runs[0].superseded
-
-    @cached_property
-    def mean(self) -> Decimal:
-        return sum((metric.value for metric in self.metrics), Decimal(0)) / len(self.metrics)
-
-
-def compare(runs: Sequence[Run], best_metric: str = BEST_METRIC) -> Comparison:
+def compare(runs: Iterable[Run], best_metric: str = BEST_METRIC) -> Comparison:
     """Compares the runs by one metric.
 
     Best is the best value in the metric's better direction among the comparable runs of the baseline's workload, and
     without a baseline, of their workload if there is but one. Repeats are runs of the same configuration, workload and
     name (but for "run 2", "#2"), and count with their mean.
     """
-    measured = [run for run in runs if best_metric in run.metrics]
-    groups = _groups(measured, best_metric)
-    _label(groups)
-    baseline, notes = _baseline(runs, groups, best_metric)
-    better = _better(baseline, measured, best_metric)
-    rows = [_row(group, baseline) for group in groups]
-    best, why_none = _best(groups, baseline, better, best_metric)
-    rows = [replace(row, best=group in best) for row, group in zip(rows, groups, strict=True)]
-    absent = [run.id for run in runs if best_metric not in run.metrics]
-    notes += why_none + ([f"Without {best_metric}: {', '.join(absent)}."] if absent else [])
-    unit = baseline.unit if baseline else next((group.unit for group in groups if group.unit), None)
-    return Comparison(best_metric, unit, better, tuple(rows), tuple(notes))
-
-
-def _groups(runs: Sequence[Run], name: str) -> list[_Group]:
-    groups: dict[tuple[object, ...], _Group] = {}
+    groups = Groups(best_metric)
     for run in runs:
-        metric = run.metrics[name]
-        unit = metric.unit or describe(name)[0]
-        workload = _frozen(dict(run.workload))
-        told = _REPEAT.sub("", run.name or "").casefold()
-        one = run.id if not run.config and not told else None  # nothing says what it is a repeat of
-        key = (_frozen(dict(run.config)), workload, told, one, unit, run.comparable, run.superseded)
-        group = groups.setdefault(key, _Group([], [], unit, workload))
-        group.runs.append(run)
-        group.metrics.append(metric)
-    return list(groups.values())
+        groups.add(run)
+    return compared(groups)
 
 
-def _label(groups: Sequence[_Group]) -> None:
-    """Names each group as told, otherwise by the settings in which it differs from the others."""
-    keys = distinguishing_keys([group.runs[0].config for group in groups])
-    for group in groups:
-        first = group.runs[0]
-        told = {run.name for run in group.runs}
-        name = first.name if len(told) == 1 else _REPEAT.sub("", first.name or "")
-        group.label = name or config_label(first.config, keys) or config_label(first.config) or first.id
+def compared(groups: Groups, most: int | None = None) -> Comparison:
+    """The comparison of grouped runs; with `most`, baseline and best have rows, and so many of the latest others."""
+    every = list(groups)
+    baseline, notes = _baseline(groups)
+    better = _better(baseline, groups)
+    best, why_none = _best(every, baseline, better, groups.metric)
+    shown = _shown(every, most, baseline, best)
+    notes += why_none + ([f"Without {groups.metric}: {_listed(groups.absent)}."] if groups.absent else [])
+    unit = baseline.unit if baseline else next((group.unit for group in every if group.unit), None)
+    first = set(map(id, best))
+    rows = tuple(_row(group, groups.label(group), baseline, id(group) in first) for group in shown)
+    earlier = len(groups.by_id) - len(groups.absent) - sum(len(group.runs) for group in shown)
+    return Comparison(groups.metric, unit, better, rows, tuple(notes), earlier)
 
 
-def _baseline(runs: Sequence[Run], groups: Sequence[_Group], name: str) -> tuple[_Group | None, list[str]]:
+def _shown(every: list[Group], most: int | None, baseline: Group | None, best: list[Group]) -> list[Group]:
+    if most is None or len(every) <= most:
+        return every
+    kept = set(map(id, every[-most:])) | set(map(id, best)) | {id(baseline)}
+    return [group for group in every if id(group) in kept]
+
+
+def _listed(ids: list[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(ids[:_NAMED]) + more
+
+
+def _baseline(groups: Groups) -> tuple[Group | None, list[str]]:
     """The group of the last run that is marked as the baseline and counts, and what is to be said of it."""
-    marked = [run for run in runs if run.baseline]
-    usable = [group for group in groups if group.counts and any(run.baseline for run in group.runs)]
-    if not runs:
+    if not groups.by_id:
         return None, []
-    if not marked:
+    if not groups.marked:
         return None, ["No run is marked as the baseline, so no differences are given."]
+    ids = _listed([run.id for run in groups.marked])
+    usable = [group for group in groups if group.marked_at >= 0 and group.counts]
     if not usable:
-        ids = ", ".join(run.id for run in marked)
-        why = f"has no {name}, is superseded or is not comparable"
+        why = f"has no {groups.metric}, is superseded or is not comparable"
         return None, [f"The baseline {ids} {why}, so no differences are given."]
-    chosen = max(usable, key=lambda group: max(runs.index(run) for run in group.runs if run.baseline))
+    chosen = max(usable, key=lambda group: group.marked_at)
     if len(usable) == 1:
         return chosen, []
-    ids = ", ".join(run.id for run in marked)
-    return chosen, [f"Several runs are marked as the baseline: {ids}. The last, {chosen.label}, is taken."]
+    return chosen, [f"Several runs are marked as the baseline: {ids}. The last, {groups.label(chosen)}, is taken."]
 
 
-def _better(baseline: _Group | None, runs: Sequence[Run], name: str) -> Better | None:
-    told = [*(baseline.metrics if baseline else []), *(run.metrics[name] for run in runs)]
-    return next((metric.better for metric in told if metric.better), None) or describe(name)[1]
+def _better(baseline: Group | None, groups: Groups) -> Better | None:
+    told = next((metric.better for metric in baseline.metrics if metric.better), None) if baseline else None
+    return told or groups.told_better or describe(groups.metric)[1]
 
 
 def _best(
-    groups: Sequence[_Group], baseline: _Group | None, better: Better | None, name: str
-) -> tuple[list[_Group], list[str]]:
+    groups: list[Group], baseline: Group | None, better: Better | None, name: str
+) -> tuple[list[Group], list[str]]:
     candidates = [g for g in groups if g.counts and (baseline is None or _why_not(g, baseline) is None)]
     if not candidates:
         return [], []
@@ -192,16 +149,17 @@ def _best(
         return [], [f"Whether more or less {name} is better was not told, so none is named best."]
     if baseline is None and len({(group.workload, group.unit) for group in candidates}) > 1:
         return [], ["The runs have different workloads or units, so none is named best."]
-    top = (max if better == "higher" else min)(group.mean for group in candidates)
-    return [group for group in candidates if group.mean == top], []
+    means = [group.mean for group in candidates]
+    top = max(means) if better == "higher" else min(means)
+    return [group for group, mean in zip(candidates, means, strict=True) if mean == top], []
 
 
-def _row(group: _Group, baseline: _Group | None) -> Row:
+def _row(group: Group, label: str, baseline: Group | None, best: bool) -> Row:
     texts = tuple(number_text(metric.value) for metric in group.metrics)
     return Row(
         ids=tuple(run.id for run in group.runs),
         launches=tuple(dict.fromkeys(run.launch for run in group.runs if run.launch)),
-        label=group.label,
+        label=label,
         text=texts[0] if len(texts) == 1 else _mean_text(group),
         texts=texts,
         value=group.mean,
@@ -209,38 +167,30 @@ def _row(group: _Group, baseline: _Group | None) -> Row:
         comparable=group.runs[0].comparable,
         superseded=group.runs[0].superseded,
         baseline=group is baseline,
+        best=best,
         difference=_difference(group, baseline),
         why=_why_not(group, baseline) if baseline else None,
         notes=tuple(dict.fromkeys(run.note for run in group.runs if run.note)),
     )
 
 
-def _difference(group: _Group, baseline: _Group | None) -> str | None:
+def _difference(group: Group, baseline: Group | None) -> str | None:
     if baseline is None or group is baseline or not group.runs[0].comparable or _why_not(group, baseline):
         return None
     return percent_text((group.mean / baseline.mean - 1) * 100)
 
 
-def _why_not(group: _Group, baseline: _Group) -> str | None:
-    if group.workload != baseline.workload:
+def _why_not(group: Group, baseline: Group) -> str | None:
+    if group.workload is not baseline.workload and group.workload != baseline.workload:
         if () in (group.workload, baseline.workload):
             whose = "its workload" if group.workload == () else "the baseline's workload"
             return f"{whose} is not recorded"
         return "another workload than the baseline"
     if group.unit != baseline.unit and group.unit and baseline.unit:
         return f"in {group.unit}, the baseline in {baseline.unit}"
-    return "the baseline is 0" if group is not baseline and not baseline.mean else None
+    return "the baseline is 0" if group is not baseline and not baseline.total else None
 
 
-def _mean_text(group: _Group) -> str:
+def _mean_text(group: Group) -> str:
     places = max(decimals(metric.value) for metric in group.metrics)
     return number_text(rounded(group.mean, min(places, _MEAN_DECIMALS)))
-
-
-def _frozen(value: Any) -> Hashable:
-    """Equal for the same settings: in any order, and with 4, 4.0 and Decimal("4") alike."""
-    if isinstance(value, dict):
-        return tuple((key, value[key] if type(value[key]) in _ATOMS else _frozen(value[key])) for key in sorted(value))
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(item) for item in value)
-    return float(value) if isinstance(value, Decimal) else value

@@ -27,6 +27,8 @@ def distinguishing_keys(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     keys: list[str] = []
     classes = [0] * len(configs)  # which configurations the keys so far do not tell apart
     for key in order:
+        if max(classes, default=0) + 1 >= len(configs):
+            break
         numbers: dict[tuple[int, str], int] = {}
         told = [repr(config[key]) if key in config else "" for config in configs]
         finer = [numbers.setdefault(place, len(numbers)) for place in zip(classes, told, strict=True)]
