@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -26,11 +27,12 @@ from sitrepd.services import Service
 from sitrepd.storage import events, ids
 
 _QUIET_S = 5.0
+_PAUSE_S = 0.1
 _MADE_FOR = "observed:launch"
 
 
 class Claims(Service):
-    """Looks after each commit and every five seconds; all that it does follows from the rows."""
+    """Looks after each event and every five seconds; all that it does follows from the rows."""
 
     name = "claims"
 
@@ -38,15 +40,20 @@ class Claims(Service):
         self.runtime = runtime
 
     async def run(self) -> None:
-        seen = -1
         await self._look()
-        async for rung in self.runtime.store.bell.listen(_QUIET_S):
-            commits = self.runtime.store.bell.commits
-            if rung and commits == seen:
+        looked_at, seen = time.monotonic(), self._last_event()
+        async for _ in self.runtime.store.bell.listen(_QUIET_S):
+            # Most commits are figures of servers, of which no event tells.
+            if self._last_event() == seen and time.monotonic() - looked_at < _QUIET_S:
                 continue
+            seen = self._last_event()
             await self._look()
-            seen = self.runtime.store.bell.commits
-            await asyncio.sleep(0.1)
+            looked_at = time.monotonic()
+            await asyncio.sleep(_PAUSE_S)
+
+    def _last_event(self) -> int:
+        with self.runtime.store.read() as db:
+            return events.last_event_id(db)
 
     async def _look(self) -> None:
         over, missing = await asyncio.to_thread(self._differences)
@@ -60,24 +67,25 @@ class Claims(Service):
         hardware: LiveHardware = self.runtime.live.get("hardware") or LiveHardware()
         with self.runtime.store.read() as db:
             claims = db.exec(select(Claim).where(col(Claim.ended_at).is_(None))).all()
-            launches = _living(db)
-            told = set(db.exec(select(Claim.launch_id).where(col(Claim.launch_id).in_(launches))).all())
-        over = {claim.id or 0: why for claim in claims if (why := why_over(claim, launches, utc_now()))}
-        if hardware.reason == ASKING:
-            return over, []
+            living = _living(db)
+            told = set(db.exec(select(Claim.launch_id).where(col(Claim.launch_id).in_(living))).all())
+            over = {claim.id or 0: why for claim in claims if (why := why_over(claim, living, utc_now()))}
+            if hardware.reason == ASKING:
+                return over, []
+            rows = [row for number in sorted(living - told) if (row := db.get(Launch, number)) is not None]
         uuids = [gpu.uuid for gpu in hardware.facts]
-        missing = [one for number, row in launches.items() if number not in told for one in claims_of(row, uuids)]
-        return over, missing
+        return over, [one for row in rows for one in claims_of(row, uuids)]
 
 
-def _living(db: Session) -> dict[int, Launch]:
-    query = select(Launch).where(
+def _living(db: Session) -> set[int]:
+    """The numbers alone: a row has all settings of its server."""
+    query = select(Launch.id).where(
         col(Launch.watched).is_(True), col(Launch.ended_at).is_(None), col(Launch.state).in_(ALIVE)
     )
-    return {row.id: row for row in db.exec(query).all() if row.id is not None}
+    return {number for number in db.exec(query).all() if number is not None}
 
 
-def why_over(claim: Claim, living: Mapping[int, Launch], now: datetime) -> str | None:
+def why_over(claim: Claim, living: Collection[int], now: datetime) -> str | None:
     if claim.until is not None and claim.until <= now:
         return "its time is over"
     if claim.launch_id is not None and claim.provenance == _MADE_FOR and claim.launch_id not in living:
