@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.agents import models as m
 from sitrepd.facts import Noun
 from sitrepd.slices import Slice
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+    from starlette.routing import BaseRoute
+
+    from sitrepd.runtime import Runtime
 
 COMMAND = Noun(
     "command", "commands", "X", m.Command, m.CommandCreate, m.CommandUpdate, m.CommandPublic,
@@ -15,4 +24,17 @@ COMPACTION = Noun(
     "A client's own summary of its conversation, and what it lost.",
 )  # fmt: skip
 
-SLICE = Slice("agents", (COMMAND, COMPACTION))
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.agents.routes import routers
+
+    return routers()
+
+
+def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
+    from sitrepd.agents.door import hook_route
+
+    return (hook_route(runtime),)
+
+
+SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, busy=_busy)

@@ -60,8 +60,8 @@ async def resume(
 def _fitting(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None, most_bytes: int | None) -> str:
     """Within so many bytes of UTF-8 too, which some clients count, as far as the least budget allows."""
     text = _text(runtime, row, delivery, budget)
-    while most_bytes is not None and (over := len(text.encode()) - most_bytes) > 0:
-        smaller = max(_LEAST, len(text) - max(over, 100))
+    while most_bytes is not None and (size := len(text.encode())) > most_bytes:
+        smaller = max(_LEAST, min(len(text) * most_bytes // size, len(text) - 100))
         if budget is not None and smaller >= budget:
             break
         budget = smaller

@@ -120,6 +120,8 @@ async def tie(fact_session: SessionId, body: FolderIn, runtime: RuntimeDep, hint
                 "`sitrep init --move`."
             )
         row = row or Folder(path=path, session_id=number)
+        if row.session_id != number:
+            row.at = utc_now()
         row.session_id = number
         row.file = body.file if body.file is not None else row.file
         db.add(row)

@@ -1,0 +1,91 @@
+"""One call of a hook, and the answer that its client prints or takes into its context."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from sitrepd.agents.conversations import Place
+from sitrepd.agents.payload import Payload
+from sitrepd.runtime import Runtime
+
+log = logging.getLogger(__name__)
+_HERE = "agents"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A hook that was called in a session."""
+
+    runtime: Runtime
+    payload: Payload
+    place: Place
+    session_id: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the hook prints: nothing, plain text, or a context that goes before the model."""
+
+    text: str = ""
+    context_of: str | None = None
+    """The event whose context it is, by the client's own name; the answer is then JSON."""
+
+    def body(self) -> str:
+        if self.context_of is None or not self.text:
+            return self.text
+        output = {"hookEventName": self.context_of, "additionalContext": self.text}
+        return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
+
+    @property
+    def media_type(self) -> str:
+        return "application/json" if self.context_of is not None and self.text else "text/plain"
+
+
+NOTHING = Answer()
+Handle = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True)
+class Handler:
+    """What is done at an event; `context_of` names the event where its answer goes before the model."""
+
+    handle: Handle
+    context_of: str | None = None
+    plain: bool = False
+    """Whether plain text is an answer too, so that the honest line may be given where there is no session."""
+
+
+class Tasks:
+    """What goes on after a hook was answered; it is held here until it is done."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(self._quietly(work))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def finished(self) -> None:
+        """Wait for what was begun."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def _quietly(self, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await work
+        except Exception:
+            log.exception("what a hook asked for failed after its answer")
+
+
+def tasks(runtime: Runtime) -> Tasks:
+    """The ones of this daemon."""
+    found = runtime.live.get(_HERE)
+    if not isinstance(found, Tasks):
+        found = runtime.live[_HERE] = Tasks()
+    return found

@@ -1,0 +1,116 @@
+"""opencode: what our plug-in posts. A text for its system prompt stays the same, to the byte, while no fact changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sitrepd.agents import commands, doings, handover
+from sitrepd.agents.call import NOTHING, Answer, Call, Handler
+from sitrepd.agents.prompts import prompt_of
+from sitrepd.checkpoints.changes import changes_since
+from sitrepd.checkpoints.models import Checkpoint
+from sitrepd.checkpoints.service import checkpoints, latest_number
+from sitrepd.storage import events
+
+_HERE = "agents_carried"
+_MOST = 256
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The text that goes with every request of a conversation, and the last event that it knows of."""
+
+    session_id: int
+    event: int
+    text: str
+
+
+async def system(call: Call) -> Answer:
+    """The checkpoint to carry; the same bytes again while no fact of the session has changed."""
+    known: dict[str, Carried] = call.runtime.live.setdefault(_HERE, {})
+    name = call.place.conversation or ""
+    carried = known.get(name)
+    if carried is None or carried.session_id != call.session_id or await asyncio.to_thread(_changed, call, carried):
+        answer = await doings.begins(call, "system", None)
+        event = await asyncio.to_thread(_event, call)
+        if len(known) >= _MOST:
+            known.clear()
+        carried = known[name] = Carried(call.session_id, event, answer.text)
+    return Answer(carried.text)
+
+
+def _changed(call: Call, carried: Carried) -> bool:
+    with call.runtime.store.read() as db:
+        return bool(changes_since(db, call.session_id, carried.event).by_subject)
+
+
+def _event(call: Call) -> int:
+    with call.runtime.store.read() as db:
+        number = latest_number(db, call.session_id)
+        row = db.get(Checkpoint, number) if number is not None else None
+        return row.event if row is not None else events.last_event_id(db)
+
+
+async def message(call: Call) -> Answer:
+    """A message of the user; the answer says whether it asks for the state of things."""
+    prompt, synthetic = call.payload.prompt, call.payload.fields.get("synthetic") is True
+    if prompt is None:
+        return NOTHING
+    found = prompt_of(prompt, synthetic)
+    await doings.keep(call, found)
+    if found.kind == "asking":
+        await checkpoints(call.runtime).make(call.session_id, "empty message")
+        call.runtime.live.setdefault(_HERE, {}).pop(call.place.conversation or "", None)
+    return Answer(found.kind)
+
+
+async def compacting(call: Call) -> Answer:
+    """The checkpoint for the summariser; the conversation itself gets it again by `system`."""
+    row = await doings.is_about_to_be_compacted(call)
+    made = checkpoints(call.runtime)
+    text = await asyncio.to_thread(made.text, row, "md", handover.MOST_CHARACTERS - len(_BEFORE))
+    return Answer(_BEFORE + text)
+
+
+_BEFORE = (
+    "The facts below are exact, from Sitrep. Carry directives, rejected options with their reasons, numbers with their "
+    "units, commands, paths and ids over word for word; they go before what the conversation says from memory.\n\n"
+)
+
+
+async def compacted(call: Call) -> Answer:
+    summary = call.payload.text("summary")
+    if summary:
+        await doings.was_compacted(call, summary, "auto" if call.payload.fields.get("auto") else None)
+    return NOTHING
+
+
+async def idle(call: Call) -> Answer:
+    await doings.waits(call, "the agent is idle")
+    return NOTHING
+
+
+async def text(call: Call) -> Answer:
+    """What the assistant said."""
+    await doings.said(call, call.payload.text("text"))
+    return NOTHING
+
+
+async def tool(call: Call) -> Answer:
+    given = call.payload.mapping("args")
+    answered = {**call.payload.mapping("metadata"), "output": call.payload.fields.get("output")}
+    await commands.ran(call, commands.of_tool(given, answered))
+    return NOTHING
+
+
+EVENTS: Mapping[str, Handler] = {
+    "system": Handler(system, plain=True),
+    "message": Handler(message),
+    "compacting": Handler(compacting),
+    "compacted": Handler(compacted),
+    "idle": Handler(idle),
+    "text": Handler(text),
+    "tool": Handler(tool),
+}

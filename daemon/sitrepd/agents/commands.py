@@ -1,0 +1,75 @@
+"""Shell commands that agents run: those that start a server, measure, train, profile or change what is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlmodel import Session
+
+from sitrepd.agents.call import Call
+from sitrepd.agents.models import OUTPUT_MOST
+from sitrepd.agents.payload import clean
+from sitrepd.agents.words import kind_of
+from sitrepd.facts import Scope, tell
+
+_LONGEST = 100_000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A shell command as a tool ran it; what a client does not tell is None."""
+
+    command: str
+    output: str | None = None
+    exit_code: int | None = None
+    duration_ms: int | None = None
+    cwd: str | None = None
+
+
+def of_tool(given: Mapping[str, Any], answered: Any) -> Ran | None:
+    """From a tool's input and what it answered, in whichever form: an object, or the output alone."""
+    command = given.get("command")
+    if isinstance(command, list):
+        command = " ".join(str(word) for word in command)
+    if not isinstance(command, str) or not command.strip() or len(command) > _LONGEST:
+        return None
+    told = answered if isinstance(answered, Mapping) else {"output": answered}
+    parts = (told.get(name) for name in ("stdout", "stderr", "output", "llmContent"))
+    output = "\n".join(part.rstrip("\n") for part in parts if isinstance(part, str) and part.strip())
+    folder = next((given[name] for name in ("cwd", "workdir", "dir_path") if isinstance(given.get(name), str)), None)
+    return Ran(clean(command), clean(output) or None, _exit_code(told), _whole(told.get("duration_ms")), folder)
+
+
+def _exit_code(told: Mapping[str, Any]) -> int | None:
+    names = ("exit_code", "exitCode", "exit", "returnCode", "return_code")
+    return next((code for name in names if (code := _whole(told.get(name))) is not None), None)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31 else None
+
+
+async def ran(call: Call, one: Ran | None) -> None:
+    """Keep a command that matters for the work; `ls` and the like are not kept."""
+    if one is None or (kind := kind_of(one.command)) == "other":
+        return
+    told = {
+        "command": one.command,
+        "kind": kind,
+        "cwd": one.cwd or call.place.hint.cwd,
+        "exit_code": one.exit_code,
+        "duration_ms": one.duration_ms,
+        "output": one.output[-OUTPUT_MOST:] if one.output else None,
+    }
+
+    def job(db: Session) -> None:
+        scope = Scope(call.runtime.registry, f"observed:{call.place.client}", call.session_id)
+        noun = scope.registry.by_word["command"]
+        tell(db, noun, noun.create.model_validate(told), scope)
+
+    await call.runtime.store.write_async(job)
+    watcher = call.runtime.live.get("benchmark_files")
+    if kind == "benchmark" and watcher is not None:
+        await watcher.ran(one.command, told["cwd"], call.session_id)
