@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from sqlmodel import col
 
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
@@ -20,16 +22,36 @@ _SECTIONS = (
 _LABELS = {"root_cause": "root cause", "rejected": "rejected option"}
 _OVER = ("refuted", "superseded")
 _LIST = "sitrep finding list"
+_MOST = 100
 
 
 def report(report: Report) -> list[Section]:
-    """Sections `root_causes`, `decisions` and `open_points`."""
-    return sections(r.rows(report, "finding", _COLUMNS))
+    """Sections `root_causes`, `decisions` and `open_points`; of very many, what weighs most is read whole."""
+    every = r.rows(report, "finding", ("id", "kind", "status", "supersedes_id"))
+    replaced = _replaced(every)
+    chosen = [row.id for *_, kinds in _SECTIONS for row in _weightiest(every, kinds, replaced)]
+    only = () if len(chosen) == len(every) else (col(r.table_of(report, "finding").id).in_(chosen),)
+    found = sections(r.rows(report, "finding", _COLUMNS, *only), replaced)
+    for section, (*_, kinds) in zip(found, _SECTIONS, strict=True):
+        earlier = sum(row.kind in kinds for row in every) - len(section.items)
+        section.data = r.present(earlier=earlier or None)
+    return found
 
 
-def sections(found: Sequence[Any]) -> list[Section]:
-    """From rows in any order."""
-    replaced = {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
+def _replaced(found: Iterable[Any]) -> dict[int, str]:
+    """What replaces a finding, by the number of the one that is replaced."""
+    return {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
+
+
+def _weightiest(found: Iterable[Any], kinds: Sequence[str], replaced: Mapping[int, str]) -> list[Any]:
+    """What holds before what is over, newer before older."""
+    those = [row for row in found if row.kind in kinds]
+    return sorted(those, key=lambda row: (_order(_status(row, replaced)), -row.id))[:_MOST]
+
+
+def sections(found: Sequence[Any], replaced: Mapping[int, str] | None = None) -> list[Section]:
+    """From rows in any order; what is replaced by a row that is not among them is told beside them."""
+    replaced = _replaced(found) if replaced is None else replaced
     return [
         Section(
             name=name, title=title, order=order, priority=priority, pinned=pinned, more=_LIST,
@@ -41,11 +63,19 @@ def sections(found: Sequence[Any]) -> list[Section]:
 
 def _rank(item: dict[str, Any]) -> tuple[int, int]:
     """What holds comes before what is open, and that before what is over; older before newer."""
-    return {"confirmed": 0, "open": 1, "refuted": 2}.get(item["status"], 3), int(item["id"][1:])
+    return _order(item["status"]), int(item["id"][1:])
+
+
+def _order(status: str) -> int:
+    return {"confirmed": 0, "open": 1, "refuted": 2}.get(status, 3)
+
+
+def _status(row: Any, replaced: Mapping[int, str]) -> str:
+    return "superseded" if row.id in replaced else str(row.status)
 
 
 def _item(row: Any, replaced_by: str | None) -> dict[str, Any]:
-    status = "superseded" if replaced_by else row.status
+    status = "superseded" if replaced_by else str(row.status)
     item = {"id": f"F{row.id}", "ids": [f"F{row.id}"], "kind": row.kind, "label": _LABELS.get(row.kind, row.kind)}
     item |= {"title": row.title, "status": status}
     item |= r.present(

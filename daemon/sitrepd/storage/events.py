@@ -10,14 +10,29 @@ from sqlmodel import Session, col, func, select
 
 from sitrepd.storage.base import Event
 
+_TOUCHED = "sitrep.touched"
+
 
 def record(db: Session, kind: str, subject: str, session_id: int | None, **data: Any) -> None:
     """Write down that `subject` (a public id) changed, in the caller's transaction."""
     db.add(Event(kind=kind, subject=subject, session_id=session_id, data=data))
+    db.info.setdefault(_TOUCHED, []).append((kind, subject))
+
+
+def touched(db: Session) -> list[tuple[str, str]]:
+    """(kind, subject) of what was recorded in this session of the database."""
+    found: list[tuple[str, str]] = db.info.get(_TOUCHED, [])
+    return found
 
 
 def last_event_id(db: Session) -> int:
     return db.exec(select(func.max(Event.id))).one() or 0
+
+
+def subjects_since(db: Session, cursor: int, kinds: str) -> list[str]:
+    """The public ids of what has changed after `cursor`, by events whose kind begins with `kinds`."""
+    query = select(Event.subject).where(col(Event.id) > cursor, col(Event.kind).startswith(kinds))
+    return list(dict.fromkeys(db.exec(query.order_by(col(Event.id))).all()))
 
 
 def events_after(db: Session, cursor: int, session_id: int | None = None, limit: int = 500) -> Sequence[Event]:
