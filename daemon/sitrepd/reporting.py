@@ -97,6 +97,17 @@ def when(moment: datetime | None) -> str | None:
     return iso(moment.replace(microsecond=0)) if moment is not None else None
 
 
+def told_at(report: Report, row: Any) -> datetime | None:
+    """When a fact (`at`, `observed_at`, `imported_from`) was seen to hold.
+
+    One that was imported without a time bears that of the import, which says nothing about it.
+    """
+    if row.imported_from is not None and row.at == report.session.at:
+        return None
+    moment: datetime = row.observed_at
+    return moment
+
+
 def present(**told: Any) -> dict[str, Any]:
     """What was told, without what was not."""
     return {name: value for name, value in told.items() if value is not None and value != [] and value != {}}

@@ -28,7 +28,7 @@ def test_the_best_names_its_command_in_one_line(tmp_path: Path) -> None:
         run("base", 88.8, baseline=True), run("fast", 94.0, launch="l", note="warm cache"),
     ])  # fmt: skip
     assert section_text(rendered, "best") == [
-        "- B2 fast: 94.0 tok/s output_throughput, +5.9 % to the baseline B1 (88.8 tok/s), one run; warm cache",
+        "- B2 fast: 94.0 tok/s output_throughput, +5.9 % to the baseline B1 (88.8 tok/s), one run, on L1, when was not recorded; warm cache",
         "- Command of L1, which B2 ran on, in /w:",
         "```sh",
         "X=1 python -m sglang.launch_server --model-path /m --tp 8",
@@ -89,6 +89,7 @@ def test_what_all_runs_share_is_told_once_and_repeats_as_their_mean(tmp_path: Pa
         "| B1 base | 80.0 tok/s |  | baseline, mode=a |",
         "| B2, B3 new | 90.5 tok/s | +13.1 % | best, mean of 2 runs, values 90.0, 91.0, mode=b |",
         "- In all rows: tp_size=8; workload num_prompts=100",
+        "- When these were measured was not recorded: B1, B2, B3",
     ]
 
 
@@ -168,6 +169,7 @@ def test_a_row_that_a_table_cannot_hold_stands_after_it(tmp_path: Path) -> None:
         "| B4 c | 4 tok/s | -20.0 % |  |",
         "- B1 base | old; 5 tok/s; baseline",
         "- B3 b; 7 tok/s; +40.0 %; best, one run, x | y",
+        "- When these were measured was not recorded: B1, B2, B3, B4",
     ]
 
 
@@ -191,3 +193,17 @@ def test_lists_and_mappings_are_json_and_nothing_in_them_is_escaped(tmp_path: Pa
     line = """{"cmd": "a 'b' > c & <d>", "n": [1, null, true]}"""
     assert section_text(rendered, "sweeps") == [f"- W1; template {line}"]
     assert section_text(rendered, "training") == [f"- T1, data {line}; step 1: loss 2.5"]
+
+
+def test_a_value_says_when_it_was_measured_and_on_which_launch(tmp_path: Path) -> None:
+    rendered = written(tmp_path, [
+        SESSION, {"type": "launch", "key": "l", "state": "exited"},
+        run("base", 5, baseline=True, at="2026-11-30T01:00:00Z"),
+        run("fast", 6, launch="l", at="2026-12-01T01:10:47Z"), run("slow", 4),
+    ])  # fmt: skip
+    best = render(rendered, "md", None, SHIPPED).split("## Best configuration\n")[1]
+    told = "one run, on L1, as of 2026-12-01T01:10:47Z (2 h 10 min before)"
+    assert best.startswith(f"- B2 fast: 6 tok/s output_throughput, +20.0 % to the baseline B1 (5 tok/s), {told}")
+    table = section_text(rendered, "benchmarks")
+    assert "| B2 fast | 6 tok/s | +20.0 % | best, one run, on L1, as of 2026-12-01T01:10:47Z |" in table
+    assert "- When these were measured was not recorded: B3" in table

@@ -4,57 +4,58 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlmodel import col
 
 from sitrepd import reporting as r
-from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, Run, compare
-from sitrepd.benchmarks.metrics import Metric
+from sitrepd.benchmarks.board import board
+from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, compared
 from sitrepd.benchmarks.models import BenchmarkMetric
 from sitrepd.benchmarks.report_more import more_sections
 from sitrepd.sections import Report, Section
 
-_COLUMNS = (
-    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact",
-)  # fmt: skip
 _BEST = 3
 _AFTER_TABLE = 5_000
 _ROWS = 200
 _DETAILS = 20
+_AT_ONCE = 500
 _LIST = "sitrep bench list"
 
 
 def report(report: Report) -> list[Section]:
     """Sections `best`, `benchmarks`, `profiles`, `sweeps`, `training` and `references`."""
-    found = r.rows(report, "benchmark", _COLUMNS)[::-1]
     wanted = report.session.best_metric or BEST_METRIC
-    compared = _metrics(report, [row.id for row in found], col(BenchmarkMetric.name) == wanted)
-    comparison = compare([_run(row, compared.get(row.id, ())) for row in found], wanted)
-    by_id = {f"B{row.id}": row for row in found}
-    detailed = detailed_ids(comparison, by_id)
+    with board(report, wanted) as told:
+        comparison = compared(told.groups, _ROWS)
+        absent = frozenset(told.groups.absent)
+        detailed = detailed_ids(comparison, told.rows, absent)
+        by_id = {one: told.rows[one] for one in (*detailed, *(one for row in comparison.rows for one in row.ids))}
     metrics = _metrics(report, [by_id[public_id].id for public_id in detailed])
+    times = _times(report, comparison)
+    of = {public_id: metrics.get(by_id[public_id].id, ()) for public_id in detailed}
     return [
-        best_section(comparison, by_id, _commands(report, comparison)),
-        table_section(comparison, by_id, {public_id: metrics.get(by_id[public_id].id, ()) for public_id in detailed}),
+        best_section(comparison, by_id, _commands(report, comparison), times),
+        table_section(comparison, by_id, of, times, absent),
         *more_sections(report),
     ]
+
+
+def _times(report: Report, comparison: Comparison) -> dict[str, str]:
+    """When the runs that are shown were measured, by their ids; without those of which that was not told."""
+    shown = [*comparison.best[:_BEST], *comparison.rows]
+    numbers = sorted({int(public_id[1:]) for row in shown for public_id in row.ids})
+    found = []
+    for place in range(0, len(numbers), _AT_ONCE):
+        these = col(r.table_of(report, "benchmark").id).in_(numbers[place : place + _AT_ONCE])
+        found += r.rows(report, "benchmark", ("id", "at", "observed_at", "imported_from"), these)
+    return {f"B{row.id}": told for row in found if (told := r.when(r.told_at(report, row))) is not None}
 
 
 def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[int, list[Any]]:
     names = ("name", "text", "unit", "better")
     return r.children(report, BenchmarkMetric, "benchmark_id", numbers, names, *conditions)
-
-
-def _run(row: Any, metrics: Iterable[Any]) -> Run:
-    number, name, launch, _, baseline, comparable, config, workload, note, _ = row
-    told = {one: Metric(one, Decimal(text), unit, better) for _, one, text, unit, better in metrics}
-    return Run(
-        f"B{number}", told, name, baseline, comparable,
-        config=config or {}, workload=workload or {}, launch=r.public("L", launch), note=note,
-    )  # fmt: skip
 
 
 def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any]]:
@@ -73,12 +74,13 @@ def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any
 
 
 def best_section(
-    comparison: Comparison, by_id: Mapping[str, Any], commands: Mapping[str, Mapping[str, Any]]
-) -> Section:
+    comparison: Comparison, by_id: Mapping[str, Any], commands: Mapping[str, Mapping[str, Any]],
+    times: Mapping[str, str],
+) -> Section:  # fmt: skip
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
     for place, row in enumerate(comparison.best[:_BEST]):
-        items.append(_best_item(comparison, row, by_id) | {"order": 10 * place})
+        items.append(_best_item(comparison, row, by_id, times) | {"order": 10 * place})
         items.append(_command_item(row, commands) | {"order": 10 * place + 1})
     equal = [public_id for row in comparison.best[_BEST:] for public_id in row.ids]
     if equal:
@@ -89,9 +91,10 @@ def best_section(
     return Section(name="best", title="Best configuration", order=70, priority=4, pinned=True, items=items, more=_LIST)
 
 
-def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any]) -> dict[str, Any]:
+def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any], times: Mapping[str, str]) -> dict[str, Any]:
     against = comparison.baseline
-    item = {"kind": "best", "metric": comparison.metric} | r.present(better=comparison.better) | _figures(row, by_id)
+    item = {"kind": "best", "metric": comparison.metric} | r.present(better=comparison.better)
+    item |= _figures(row, by_id, times)
     item["settings"] = [r.setting(name, value) for name, value in (by_id[row.ids[0]].config or {}).items()]
     if against is not None and against is not row:
         item["baseline_run"] = {"ids": list(against.ids), "label": against.label, "value": against.text}
@@ -109,12 +112,13 @@ def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[s
     return {"kind": "no_command", "ids": [*of, *row.launches], "of": of, "launches": list(row.launches)}
 
 
-def _figures(row: Row, by_id: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(row: Row, by_id: Mapping[str, Any], times: Mapping[str, str]) -> dict[str, Any]:
     return {"ids": list(row.ids), "label": row.label, "value": row.text, "words": list(row.words)} | r.present(
         unit=row.unit,
         difference=row.difference,
         launches=list(row.launches),
         launch_of=_launch_of(row, by_id),
+        times={public_id: times[public_id] for public_id in row.ids if public_id in times},
         repeats=list(row.texts) if len(row.texts) > 1 else None,
         why=row.why,
         notes=list(row.notes),
@@ -132,43 +136,41 @@ def _launch_of(row: Row, by_id: Mapping[str, Any]) -> dict[str, str] | None:
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
-def table_section(comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]]) -> Section:
+def table_section(
+    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]], times: Mapping[str, str],
+    absent: Container[str],
+) -> Section:  # fmt: skip
     """One row a configuration, what all of them share told once, then the other figures and the runs without it."""
-    shown, earlier = _chosen(comparison)
+    shown = comparison.rows
     runs = [by_id[row.ids[0]] for row in shown]
     configs, workloads = [row.config or {} for row in runs], [row.workload or {} for row in runs]
     common, work = _shared(configs), _shared(workloads)
     items = [
-        _table_item(place, row, config, workload, common, work, by_id)
+        _table_item(place, row, config, workload, common, work, by_id, times)
         for place, (row, config, workload) in enumerate(zip(shown, configs, workloads, strict=True))
     ]
     items.sort(key=lambda item: item["priority"])
     if common or work:
         items.append({"kind": "shared", "ids": [], "settings": _told(common), "workload": _told(work), "order": 10_000})
     items += [{"kind": "note", "ids": [], "text": note, "order": 10_001} for note in comparison.notes]
-    items += _details(comparison, by_id, detailed)
+    timeless = [public_id for row in shown for public_id in row.ids if public_id not in times]
+    if timeless:
+        items.append({"kind": "timeless", "ids": timeless, "what": "runs without a time", "order": 10_002})
+    items += _details(comparison, by_id, detailed, absent)
     data = {"metric": comparison.metric}
-    data |= r.present(unit=comparison.unit, better=comparison.better, earlier=earlier or None)
+    data |= r.present(unit=comparison.unit, better=comparison.better, earlier=comparison.earlier or None)
     baseline = comparison.baseline
     if baseline is not None:
         data["baseline"] = list(baseline.ids)
     return Section(name="benchmarks", title="Benchmarks", order=80, priority=20, items=items, data=data, more=_LIST)
 
 
-def _chosen(comparison: Comparison) -> tuple[list[Row], int]:
-    """Baseline and best, and the latest of the others; how many are not among them."""
-    rows = list(comparison.rows)
-    if len(rows) <= _ROWS:
-        return rows, 0
-    kept = {id(row) for row in rows[-_ROWS:]} | {id(row) for row in rows if row.best or row.baseline}
-    return [row for row in rows if id(row) in kept], sum(len(row.ids) for row in rows if id(row) not in kept)
-
-
 def _table_item(
     place: int, row: Row, config: Mapping[str, Any], workload: Mapping[str, Any], common: Mapping[str, Any],
-    work: Mapping[str, Any], by_id: Mapping[str, Any],
+    work: Mapping[str, Any], by_id: Mapping[str, Any], times: Mapping[str, str],
 ) -> dict[str, Any]:  # fmt: skip
-    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20} | _figures(row, by_id)
+    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20}
+    item |= _figures(row, by_id, times)
     item |= r.present(
         settings=_told({name: value for name, value in config.items() if name not in common}),
         workload=_told({name: value for name, value in workload.items() if name not in work}),
@@ -189,22 +191,20 @@ def _told(settings: Mapping[str, Any]) -> list[str]:
     return [r.setting(name, value) for name, value in settings.items()]
 
 
-def detailed_ids(comparison: Comparison, by_id: Mapping[str, Any]) -> list[str]:
+def detailed_ids(comparison: Comparison, oldest_first: Iterable[str], absent: Container[str]) -> list[str]:
     """The latest runs, baseline and best, and the latest of those that the table cannot hold."""
-    latest = list(by_id)[::-1]
-    rowed = {public_id for row in comparison.rows for public_id in row.ids}
+    latest = list(oldest_first)[::-1]
     first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
-    wanted = [one for place, one in enumerate(latest) if one in first or (one in rowed and place < _DETAILS)]
-    return wanted + [one for one in latest if one not in rowed][:_ROWS]
+    wanted = [one for place, one in enumerate(latest) if one in first or (place < _DETAILS and one not in absent)]
+    return wanted + [one for one in latest if one in absent][:_ROWS]
 
 
 def _details(
-    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]]
+    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]], absent: Container[str]
 ) -> Iterable[dict[str, Any]]:
     """Their other figures, tools and files, where there are any to tell."""
-    rowed = {public_id for row in comparison.rows for public_id in row.ids}
     for place, (public_id, metrics) in enumerate(detailed.items()):
-        row, in_table = by_id[public_id], public_id in rowed
+        row, in_table = by_id[public_id], public_id not in absent
         told = [r.measure(one) for one in metrics if not in_table or one.name != comparison.metric]
         if told or not in_table or row.artifact or row.tool:
             yield {"order": 20_000 + place} | _detail(public_id, row, in_table, told)

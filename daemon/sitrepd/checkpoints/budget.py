@@ -68,6 +68,7 @@ class Part:
     pieces: tuple[Piece, ...]
     more: str | None = None
     earlier: int = 0
+    order: int = 0
 
 
 # For each part: which pieces are shown, by number, and in which form (0 is whole).
@@ -108,7 +109,7 @@ def rank(section: Mapping[str, Any], number: int, item: Mapping[str, Any]) -> Ra
 
 def part(section: Mapping[str, Any], head: str, pieces: Sequence[Piece]) -> Part:
     earlier = section["data"].get("earlier") or 0
-    return Part(section["name"], section["title"], head, tuple(pieces), section["more"], earlier)
+    return Part(section["name"], section["title"], head, tuple(pieces), section["more"], earlier, section["order"])
 
 
 def everything(parts: Sequence[Part]) -> Kept:

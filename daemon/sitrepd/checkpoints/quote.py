@@ -13,7 +13,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-
 _BREAK = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 # The same characters as they stand in JSON.
 _SUSPECT = re.compile(r"\\(?:[bfr]|u(?:00[01789]|202[89a-e]|206[6-9]|db40))|\x7f")
+_STOP = re.compile(r"[,;)\]}](?=.)")
 _TICKS = re.compile(r"`+")
+_ID = re.compile(r"[A-Z][1-9]\d{0,17}(?: of [A-Z]\d+)?")
 _SPACE = re.compile(r"\s+")
 CUT = "[…]"
 
@@ -41,23 +43,47 @@ def is_clean(text: str) -> bool:
     return _SUSPECT.search(text) is None
 
 
+class Quoted(str):
+    """Text that stands where it may have several lines."""
+
+    __slots__ = ()
+
+
 def one_line(text: Any) -> str:
     """The text on one line; only breaks become spaces. Lists and mappings are printed as JSON."""
     told = clean_text(json.dumps(text, ensure_ascii=False) if isinstance(text, dict | list) else str(text))
     return told if "\n" not in told else re.sub(r"\s*\n\s*", " ", told.strip())
 
 
-def fence(text: Any, language: str = "text") -> str:
+def fence(text: Any, language: str = "text") -> Quoted:
     """A fenced block that is longer than any run of backticks in the text."""
     told = clean_text(str(text))
     ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(told)), default=0))
-    return f"{ticks}{language}\n{told}\n{ticks}"
+    return Quoted(f"{ticks}{language}\n{told}\n{ticks}")
 
 
-def told(text: Any, language: str = "text") -> str:
+def told(text: Any, language: str = "text") -> Quoted:
     """Text word for word: after a space where it is one line, else in a block of its own."""
     plain = clean_text(str(text))
-    return f"\n{fence(plain, language)}\n" if "\n" in plain else f" {plain}"
+    return Quoted(f"\n{fence(plain, language)}\n" if "\n" in plain else f" {plain}")
+
+
+def quoted(text: Any, most: int = 600) -> Quoted:
+    """What a log or a program printed, in a span or block of code that it cannot break out of, and not all of it."""
+    plain = excerpt(text, most).strip("\n")
+    return Quoted(f"\n{fence(plain)}\n") if "\n" in plain else Quoted(f" {_span(plain)}")
+
+
+def _span(text: str) -> str:
+    ticks = "`" * (1 + max((len(run) for run in _TICKS.findall(text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") or not text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def cited(text: Any, most: int = 300) -> str:
+    """A piece of evidence on one line: an id as it is, other text as data in a span of code."""
+    plain = one_line(text)
+    return plain if _ID.fullmatch(plain) else _span(clip(plain, most))
 
 
 def listed(values: Iterable[Any], between: str = ", ") -> str:
@@ -78,7 +104,9 @@ def excerpt(text: Any, most: int = 600) -> str:
     plain = clean_text(str(text))
     if len(plain) <= most:
         return plain
-    lines = plain.split("\n")
+    lines = [clip(line, most) for line in plain.split("\n")]
+    if len(lines) == 1:
+        return lines[0]
     head: list[str] = []
     tail: list[str] = []
     room = most
@@ -107,6 +135,8 @@ def clip(text: Any, most: int) -> str:
     places = [match.start() for match in _SPACE.finditer(plain, 0, room + 1) if _may_end(plain, match)]
     ends = [place for place in places if plain[place - 1] in ".;!?" and place >= most // 2]
     if not places:
+        places = [match.end() for match in _STOP.finditer(plain, 0, room + 1) if match.end() <= room]
+    if not places or plain.count("`", 0, places[-1]) % 2:
         return CUT
     return f"{plain[: (ends or places)[-1]].rstrip()} {CUT}"
 

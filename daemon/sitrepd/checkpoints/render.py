@@ -60,8 +60,8 @@ def short(name: str) -> str:
 
 def to_markdown(rendered: Mapping[str, Any], most: int | None, templates: Templates) -> str:
     """Line 1 is the identity line; then the sections; then what is left out."""
-    parts = [templates.typeset(section) for section in rendered["sections"]]
-    return fit_markdown(f"{identity(rendered)} — name {rendered['id']} in your first answer.", parts, most)
+    first = f"{identity(rendered)} — name {rendered['id']} in your first answer."
+    return fit_markdown(first, templates.typeset_all(rendered), most)
 
 
 def fit_markdown(first: str, parts: Sequence[Part], most: int | None) -> str:

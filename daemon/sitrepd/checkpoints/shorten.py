@@ -24,7 +24,10 @@ PROSE = (
     "text",
 )
 _SHORT, _BRIEF = 240, 90
-_NOT_BRIEF = frozenset({"evidence", "warnings", "notes", "note", "phases", "sizes", "log_path", "figures"})
+_NOT_BRIEF = frozenset({
+    "evidence", "warnings", "notes", "note", "phases", "sizes", "log_path", "figures", "engine", "host", "model",
+    "draft_model", "started_at", "repeats", "times",
+})  # fmt: skip
 _TITLED = frozenset({"detail"})
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import re
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,9 @@ from jinja2 import (
     TemplateError,
     TemplateNotFound,
     TemplateSyntaxError,
-    Undefined,
 )
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from sitrepd.checkpoints import budget, quote, words
+from sitrepd.checkpoints import budget, quote, sandbox
 from sitrepd.checkpoints.budget import Part, Piece
 from sitrepd.checkpoints.shorten import shorter
 from sitrepd.paths import resource_dir
@@ -32,13 +31,11 @@ log = logging.getLogger(__name__)
 _SUFFIX = ".md.j2"
 _BARE = "section.md.j2"
 _PAGE = "page.html.j2"
-
-
-class _Missing(Undefined):
-    """A name that is not there may be asked for, but not printed: a slip in a template is told, not passed over."""
-
-    def __str__(self) -> str:
-        return str(self._fail_with_undefined_error())
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+# What a template may set of its section.
+_SET: Mapping[str, type] = {
+    "title": str, "order": int, "priority": int, "pinned": bool, "items": list, "more": str,
+}  # fmt: skip
 
 
 class Failure(Exception):
@@ -50,36 +47,72 @@ class Failure(Exception):
 
 
 class Templates:
-    """`typeset` turns sections into text; made once, it notices when a template file changes."""
+    """Turns sections into text; made once, it notices when a template file changes."""
 
     def __init__(self, user_dir: Path | None = None) -> None:
         shipped = resource_dir("templates") / "checkpoint"
-        self._shipped = _environment(FileSystemLoader(shipped))
-        self._all = self._shipped
-        if user_dir is not None:
-            self._all = _environment(_UserFirst(user_dir / "checkpoint", shipped))
+        self._shipped = self._all = self._pages = sandbox.environment(FileSystemLoader(shipped))
+        self._user = user_dir / "checkpoint" if user_dir is not None else None
+        self._names = {path.name.removesuffix(_SUFFIX) for path in shipped.glob(f"*{_SUFFIX}")}
+        if self._user is not None:
+            self._all = sandbox.careful_environment(_UserFirst(self._user, shipped))
+            self._pages = sandbox.environment(_UserFirst(self._user, shipped))
 
-    def typeset(self, section: Mapping[str, Any]) -> Part:
+    def typeset_all(self, rendered: Mapping[str, Any]) -> list[Part]:
+        """All sections of a checkpoint, and those that the user's templates add, in their order."""
+        sections = rendered["sections"]
+        added = [_new_section(name) for name in self._added({one["name"] for one in sections})]
+        about = _About(rendered)
+        return sorted((self.typeset(one, about) for one in (*sections, *added)), key=lambda part: part.order)
+
+    def typeset(self, section: Mapping[str, Any], about: _About | None = None) -> Part:
         """A section (as stored: plain JSON) as text, item by item."""
+        about = about or _About({"sections": [section]})
         try:
-            return _set(self._all, section)
+            with sandbox.metered():
+                return _set(self._all, section, about, own=self._all is not self._shipped)
         except Failure as failure:
-            return _with_notice(self._otherwise(section), section, failure)
+            return _with_notice(self._otherwise(section, about), section, failure)
 
-    def _otherwise(self, section: Mapping[str, Any]) -> Part:
+    def _otherwise(self, section: Mapping[str, Any], about: _About) -> Part:
         """By the shipped template; by none, where the items are not as it knows them (of another version)."""
         try:
-            return _set(self._shipped, section)
+            return _set(self._shipped, section, about)
         except Failure:
-            return _set(self._shipped, {**section, "name": "section"})
+            return _set(self._shipped, {**section, "name": "section"}, about)
+
+    def _added(self, known: Collection[str]) -> list[str]:
+        """Names of the user's templates that are of no section that there is."""
+        if self._user is None:
+            return []
+        names = {path.name.removesuffix(_SUFFIX) for path in self._user.glob(f"*{_SUFFIX}")}
+        return sorted(name for name in names - self._names - set(known) if not name.startswith("_"))
 
     def page(self, title: str, body: str) -> str:
         """A page around the HTML of a checkpoint, by `page.html.j2`."""
         try:
-            return self._all.get_template(_PAGE).render(title=title, body=body)
+            return self._pages.get_template(_PAGE).render(title=title, body=body)
         except Exception:
             log.exception("the template %s failed", _PAGE)
             return self._shipped.get_template(_PAGE).render(title=title, body=body)
+
+
+class _About:
+    """What a template may look at besides its own section: the checkpoint, and all sections by name."""
+
+    def __init__(self, rendered: Mapping[str, Any]) -> None:
+        self.sections = {one["name"]: SimpleNamespace(**one) for one in rendered["sections"]}
+        self.checkpoint = {name: value for name, value in rendered.items() if name != "sections"}
+
+
+def _new_section(name: str) -> dict[str, Any]:
+    """A section that a template of the user adds, as it is placed if the template does not say so."""
+    title = name.replace("_", " ").capitalize()
+    return {"name": name, "title": title, "order": 155, "priority": 50, "pinned": False} | {
+        "items": [],
+        "data": {},
+        "more": None,
+    }
 
 
 class _UserFirst(BaseLoader):
@@ -97,50 +130,65 @@ class _UserFirst(BaseLoader):
         return text, name, lambda: is_fresh() and not (self._user / template).is_file()
 
 
-def _environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
-    environment = ImmutableSandboxedEnvironment(
-        loader=loader,
-        autoescape=False,  # Markdown: told text is printed as told, and is fenced where it has several lines
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=_Missing,
-    )
-    environment.filters |= {
-        name: getattr(module, name)
-        for module, names in (
-            (quote, ("told", "one_line", "listed", "fence", "row", "excerpt")),
-            (words, ("size", "amount", "duration", "time_left", "progress", "metric", "value", "ref", "disk")),
-        )
-        for name in names
-    }
-    return environment
-
-
-def _set(environment: ImmutableSandboxedEnvironment, section: Mapping[str, Any]) -> Part:
+def _set(environment: Environment, section: Mapping[str, Any], about: _About, own: bool = False) -> Part:
     template = _load(environment, section["name"])
-    module = _guard(template, lambda: template.make_module({"section": SimpleNamespace(**section)}))
+    context = {"section": SimpleNamespace(**section), "sections": about.sections, "checkpoint": about.checkpoint}
+    module = _guard(template, lambda: template.make_module(context))
+    section = _placed(template, module, section)
     head, item = getattr(module, "head", None), getattr(module, "item", None)
+    check = functools.partial(_whole_blocks, template) if own else str
     if item is None:
-        return budget.part(section, "", _whole(section, _guard(template, lambda: str(module))))
+        text = check(_guard(template, lambda: str(module)))
+        return budget.part(section, "", _whole(section, text))
     title = _guard(template, head) if head is not None else f"## {quote.one_line(section['title'])}"
-    texts = [_guard(template, functools.partial(item, one)).strip("\n") for one in section["items"]]
+    texts = [check(_guard(template, functools.partial(item, one)).strip("\n")) for one in section["items"]]
     pieces = [
         budget.piece(section, number, text, functools.partial(_shorter, item, section["items"][number]))
         for number, text in enumerate(texts)
         if text.strip()
     ]
-    return budget.part(section, title.strip("\n"), pieces)
+    return budget.part(section, check(title.strip("\n")), pieces)
+
+
+def _placed(template: Template, module: Any, section: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section with the place, the weight and the items that the template sets for it."""
+    told = {name: getattr(module, name) for name in _SET if name in vars(module)}
+    for name, value in told.items():
+        kinds = _SET[name]
+        if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
+            raise Failure(template.name or "", None, f"it sets {name} to {value!r}, which is none")
+    if not all(isinstance(one, Mapping) for one in told.get("items", ())):
+        raise Failure(template.name or "", None, "it sets items to what are no items of sections")
+    return {**section, **told} if told else section
+
+
+def _whole_blocks(template: Template, text: str) -> str:
+    """The text, unless it leaves a block of code open, which would swallow what follows."""
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if mark is not None:
+            fence = (mark[1] if not fence else "") if not fence or _closes(fence, line) else fence
+    if fence:
+        raise Failure(template.name or "", None, "it leaves a block of code open")
+    return text
+
+
+def _closes(fence: str, line: str) -> bool:
+    told = line.strip()
+    return told[:1] == fence[0] and set(told) == {fence[0]} and len(told) >= len(fence)
 
 
 def _shorter(item: Callable[..., str], told: Mapping[str, Any]) -> list[str]:
     """The shorter forms by the same macro; one that cannot tell them costs only these forms."""
     try:
-        return [item(form).strip("\n") for form in shorter(told)]
+        with sandbox.metered():
+            return [item(form).strip("\n") for form in shorter(told)]
     except Exception:
         return []
 
 
-def _load(environment: ImmutableSandboxedEnvironment, name: str) -> Template:
+def _load(environment: Environment, name: str) -> Template:
     try:
         return environment.get_template(name + _SUFFIX)
     except TemplateNotFound as error:

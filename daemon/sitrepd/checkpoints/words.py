@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -34,6 +35,22 @@ def duration(seconds: float) -> str:
             first, rest = divmod(whole, large)
             return f"{first} {name} {rest // small} {small_name}" if rest // small else f"{first} {name}"
     return f"{whole} s"
+
+
+def age(moment: str, at: str | None) -> str:
+    """` (3 h 5 min before)`: how long before the checkpoint's time; "" below a minute or where that is not known."""
+    try:
+        seconds = (datetime.fromisoformat(at or "") - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return ""
+    return f" ({duration(seconds)} before)" if seconds >= 60 else ""
+
+
+def as_of(times: Mapping[str, str], checkpoint: Mapping[str, Any] | None = None) -> str:
+    """`as of 2026-12-01T03:20:47Z (3 h before)` of values with their times: the latest of them, and the first."""
+    first, last = min(times.values()), max(times.values())
+    span = "" if first == last else f"{first} to "
+    return f"as of {span}{last}{age(last, (checkpoint or {}).get('at'))}"
 
 
 def time_left(live: Mapping[str, Any]) -> str:

@@ -71,6 +71,6 @@ def meanwhile(report: Report, open_steps: Sequence[Mapping[str, Any]]) -> list[S
     if not loading or not open_steps:
         return []
     steps = [r.present(id=step["id"], needs=step.get("needs")) for step in open_steps if usable(step)][:_MOST]
-    item = {"kind": "meanwhile", "ids": [step["id"] for step in steps], "what": "what to do meanwhile"}
+    item: dict[str, Any] = {"kind": "meanwhile", "ids": [step["id"] for step in steps], "what": "what to do meanwhile"}
     item |= {"launches": [f"L{row.id}" for row in reversed(loading)], "steps": steps, "priority": 8, "order": 15}
     return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
