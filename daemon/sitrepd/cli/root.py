@@ -55,6 +55,8 @@ VERBS = {
     "gpu": "gpus",
     "claim": "claims",
     "delivery": "deliveries",
+    "command": "commands",
+    "compaction": "compactions",
     "show": "show",
     "events": "events",
     "import": "portable",
@@ -62,6 +64,7 @@ VERBS = {
     "open": "daemon",
     "shutdown": "daemon",
     "settings": "settings",
+    "hook": "hook",
     "version": "daemon",
 }
 ALIASES = {
@@ -70,7 +73,7 @@ ALIASES = {
     "messages": "message", "artifacts": "artifact", "checkpoints": "checkpoint", "profiles": "profile",
     "trainings": "training", "references": "reference", "sweeps": "sweep", "trials": "trial", "models": "model",
     "stacks": "stack", "hosts": "host", "gpus": "gpu", "deliveries": "delivery", "log": "logs", "event": "events",
-    "claims": "claim",
+    "claims": "claim", "commands": "command", "compactions": "compaction",
 }  # fmt: skip
 
 
