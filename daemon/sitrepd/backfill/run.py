@@ -49,13 +49,10 @@ def _readings(candidates: Sequence[Candidate], asked: Asked, size: int) -> Itera
         for candidate in candidates:
             yield read_file(candidate, asked)
         return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _be_nice) as pool:
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         for told in pool.map(_read_several, _bundles(candidates), [asked] * len(candidates)):
             yield from told
 
-
-def _be_nice() -> None:
-    os.nice(5)
 
 
 def _bundles(candidates: Sequence[Candidate]) -> list[list[Candidate]]:

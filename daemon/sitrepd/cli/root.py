@@ -59,6 +59,7 @@ VERBS = {
     "compaction": "compactions",
     "show": "show",
     "events": "events",
+    "backfill": "backfill",
     "import": "portable",
     "export": "portable",
     "open": "daemon",

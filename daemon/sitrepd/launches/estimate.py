@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func
 from sqlmodel import Session, col, select
 
 from sitrepd.clock import utc_now
@@ -82,7 +81,7 @@ def _title(watch: Watch, title: str, now: datetime) -> str:
 def known(db: Session, number: int, cold: bool | None, weight_bytes: int | None) -> Known:
     """From the last starts of the same engine, model and host that became ready, with the same draft and with others.
 
-    The first start of its kind compiled what the later ones find in the caches.
+    Those that were read from logs later count as those that were watched. The first start of its kind compiled what the later ones find in the caches.
     """
     launch = db.get(Launch, number)
     if launch is None:
@@ -92,10 +91,10 @@ def known(db: Session, number: int, cold: bool | None, weight_bytes: int | None)
         col(Launch.draft_model).is_not_distinct_from(launch.draft_model),
         col(Launch.draft_model_id).is_not_distinct_from(launch.draft_model_id),
     ]
-    newest = col(Launch.id).desc()
+    newest = col(Launch.started_at).desc()
     same = db.exec(select(Launch).where(*alike, *draft).order_by(newest).limit(_HISTORY)).all()
     others = db.exec(select(Launch).where(*alike).order_by(newest).limit(2 * _HISTORY)).all()
-    first = db.exec(select(func.min(Launch.id)).where(*alike, *draft)).one()
+    first = db.exec(select(Launch.id).where(*alike, *draft).order_by(col(Launch.started_at)).limit(1)).first()
     ids = {row.id for row in same}
     return Known(
         engine=launch.engine or "generic",
@@ -113,7 +112,7 @@ def _ready_before(launch: Launch) -> Sequence[Any]:
         col(Launch.model).is_not_distinct_from(launch.model),
         col(Launch.model_id).is_not_distinct_from(launch.model_id),
         col(Launch.host_id).is_not_distinct_from(launch.host_id),
-        col(Launch.watched).is_(True),
+        col(Launch.started_at).is_not(None),  # watched, or read from its log; what was only told has no such time
         col(Launch.ready_at).is_not(None),
         col(Launch.id) != launch.id,
     ]
