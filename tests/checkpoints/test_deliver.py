@@ -49,7 +49,7 @@ def test_what_has_changed_since_is_told_by_ids_and_in_full(client: TestClient) -
     delta = text.split("\n\n")[1]
     assert "- Added: F3\n- Changed: F2 (status)\n" in delta
     assert "- F3 rejected option (confirmed): FP8 KV cache — reason: accept rate halves" in delta
-    assert "- F2 observation (refuted): The scale of the training data" in delta
+    assert "- F2 observation (tried, refuted): The scale of the training data" in delta
     assert text.split("\n")[0].startswith("Sitrep C1 ")
     assert len(client.get(f"{API}/checkpoints").json()["data"]) == 1
 

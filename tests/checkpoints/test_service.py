@@ -46,7 +46,7 @@ def test_a_stored_checkpoint_never_changes(client: TestClient) -> None:
     for form, text in before.items():
         assert client.get(f"{API}/checkpoints/C1", params={"format": form}).text == text
     assert client.get(f"{API}/checkpoints/C1", params={"budget": "1000"}).text == small
-    assert "(refuted)" in latest(client)
+    assert "F1 root cause (tried, refuted): " in latest(client)
     assert client.patch(f"{API}/checkpoints/C1", json={"trigger": "x"}).status_code == 405
 
 
