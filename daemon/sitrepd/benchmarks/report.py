@@ -95,7 +95,8 @@ def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any], times
     against = comparison.baseline
     item = {"kind": "best", "metric": comparison.metric} | r.present(better=comparison.better)
     item |= _figures(row, by_id, times)
-    item["settings"] = [r.setting(name, value) for name, value in (by_id[row.ids[0]].config or {}).items()]
+    run = by_id[row.ids[0]]
+    item |= {"settings": _told(run.config or {})} | r.present(workload=_told(run.workload or {}))
     if against is not None and against is not row:
         item["baseline_run"] = {"ids": list(against.ids), "label": against.label, "value": against.text}
         item["baseline_run"] |= r.present(unit=against.unit)

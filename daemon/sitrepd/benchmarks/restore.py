@@ -9,6 +9,8 @@ from sitrepd import restoring as r
 from sitrepd.restoring import Line, told
 from sitrepd.sections import Section
 
+_LONGEST = 500
+
 
 def restore(section: Section) -> Iterable[Line]:
     """The lines of one section; none of those that other slices make."""
@@ -17,14 +19,15 @@ def restore(section: Section) -> Iterable[Line]:
 
 
 def _best(section: Section) -> Iterable[Line]:
-    """The best run and the baseline, also where the table is left out; their configuration is told whole."""
+    """The best run and the baseline, also where the table is left out; what was asked of both is the same."""
     for item in section.items:
         if item.get("kind") == "best":
-            yield from _runs(item, item["metric"], item.get("better"), r.settings(item.get("settings") or []), {})
+            config, workload = (r.settings(item.get(name) or []) for name in ("settings", "workload"))
+            yield from _runs(item, item["metric"], item.get("better"), config, workload)
             against = item.get("baseline_run")
             if against is not None:
-                words = {"words": ["baseline"]}
-                yield from _runs({**against, **words}, item["metric"], item.get("better"), {}, {})
+                against = {**against, "words": ["baseline"]}
+                yield from _runs(against, item["metric"], item.get("better"), {}, workload)
 
 
 def _table(section: Section) -> Iterable[Line]:
@@ -50,7 +53,7 @@ def _runs(item: Mapping[str, Any], metric: str, better: Any, config: Any, worklo
         yield told(
             type="benchmark",
             key=key,
-            name=item.get("label") if item.get("label") not in ids else None,
+            name=_name(item),
             launch=_launch(item, place),
             baseline="baseline" in words or key in (item.get("marked") or ()) or None,
             comparable=False if "not comparable" in words else None,
@@ -60,6 +63,12 @@ def _runs(item: Mapping[str, Any], metric: str, better: Any, config: Any, worklo
             note=_note(notes, place, len(ids)),
             at=(item.get("times") or {}).get(key),
         )
+
+
+def _name(item: Mapping[str, Any]) -> str | None:
+    """What a row is called; a run without a name is called by its id, or by settings that may be longer than a name."""
+    label = item.get("label")
+    return label if isinstance(label, str) and label not in item["ids"] and len(label) <= _LONGEST else None
 
 
 def _launch(item: Mapping[str, Any], place: int) -> str | None:

@@ -53,13 +53,11 @@ def restore(told_document: Mapping[str, Any], registry: Registry) -> Restored:
     document = _document(told_document)
     lines = _merged(_all_lines(document, registry))
     keyed = {line["key"] for line in lines if "key" in line}
-    restored = Restored(document.id)
+    restored = Restored(document.id, missing=list(_shortened(document)))
     for line in lines:
         noun = registry.by_line.get(line["type"])
         if noun is not None:
             restored.missing += _cut(line, noun, keyed, registry, document.id)
-        line.setdefault("at", document.at)
-        line["observed_at"] = line["at"]
     restored.lines = [*lines, _history(document, told_document)]
     return restored
 
@@ -165,7 +163,14 @@ def _history(document: Document, rendered: Mapping[str, Any]) -> Line:
     return {"type": "checkpoint", "key": document.id, "at": document.at, **told}
 
 
-# --- references --------------------------------------------------------------------------------------------------
+# --- what is not told ------------------------------------------------------------------------------------------
+
+
+def _shortened(document: Document) -> Iterator[str]:
+    for section in document.sections:
+        for item in section.items:
+            if item.get("shortened") and not item.get("volatile"):
+                yield f"{', '.join(item.get('ids') or [section.title])}: shortened there"
 
 
 def _cited(value: Any, keyed: set[str], registry: Registry, of: str) -> Any:

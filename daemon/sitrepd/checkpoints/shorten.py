@@ -26,7 +26,7 @@ PROSE = (
 _SHORT, _BRIEF = 240, 90
 _NOT_BRIEF = frozenset({
     "evidence", "warnings", "notes", "note", "phases", "sizes", "log_path", "figures", "engine", "host", "model",
-    "draft_model", "started_at", "repeats", "times",
+    "draft_model", "started_at", "repeats", "times", "workload",
 })  # fmt: skip
 _TITLED = frozenset({"detail"})
 
