@@ -24,6 +24,7 @@ from jinja2 import (
 
 from sitrepd.checkpoints import budget, quote, sandbox
 from sitrepd.checkpoints.budget import Part, Piece
+from sitrepd.checkpoints.kept_parts import KeptParts
 from sitrepd.checkpoints.shorten import shorter
 from sitrepd.paths import resource_dir
 
@@ -53,6 +54,7 @@ class Templates:
         shipped = resource_dir("templates") / "checkpoint"
         self._shipped = self._all = self._pages = sandbox.environment(FileSystemLoader(shipped))
         self._user = user_dir / "checkpoint" if user_dir is not None else None
+        self._kept = KeptParts(shipped, _SUFFIX)
         self._names = {path.name.removesuffix(_SUFFIX) for path in shipped.glob(f"*{_SUFFIX}")}
         if self._user is not None:
             self._all = sandbox.careful_environment(_UserFirst(self._user, shipped))
@@ -61,6 +63,7 @@ class Templates:
     def typeset_all(self, rendered: Mapping[str, Any]) -> list[Part]:
         """All sections of a checkpoint, and those that the user's templates add, in their order."""
         sections = rendered["sections"]
+        self._kept.look()
         added = [_new_section(name) for name in self._added({one["name"] for one in sections})]
         about = _About(rendered)
         return sorted((self.typeset(one, about) for one in (*sections, *added)), key=lambda part: part.order)
@@ -69,8 +72,10 @@ class Templates:
         """A section (as stored: plain JSON) as text, item by item."""
         about = about or _About({"sections": [section]})
         try:
+            if self._all is self._shipped:
+                return self._kept.part(section, lambda: _set(self._shipped, section, about))
             with sandbox.metered():
-                return _set(self._all, section, about, own=self._all is not self._shipped)
+                return _set(self._all, section, about, own=True)
         except Failure as failure:
             return _with_notice(self._otherwise(section, about), section, failure)
 
