@@ -81,12 +81,20 @@ def test_a_list_is_read_page_by_page(told: TestClient) -> None:
     assert told.get("/api/v1/directives", params={"limit": 0}).status_code == 422
 
 
-def test_a_change_names_its_fields_in_an_event(told: TestClient) -> None:
+def test_a_change_names_its_fields_and_values_in_an_event(told: TestClient) -> None:
     told.post("/api/v1/next-steps", json={"text": "do it"})
     changed = told.patch("/api/v1/next-steps/N1", json={"state": "done"})
     assert (changed.status_code, changed.json()["state"], changed.json()["text"]) == (200, "done", "do it")
     event = told.get("/api/v1/events").json()[-1]
-    assert (event["kind"], event["subject"], event["data"]) == ("next_step.changed", "N1", {"fields": ["state"]})
+    assert (event["kind"], event["subject"]) == ("next_step.changed", "N1")
+    assert event["data"] == {"fields": ["state"], "changes": {"state": {"old": "todo", "new": "done"}}}
+
+
+def test_a_changed_measure_keeps_its_decimals_in_the_event(told: TestClient) -> None:
+    body = '{"metrics": {"output_throughput": {"value": 88.80, "unit": "tok/s"}}}'
+    told.patch("/api/v1/benchmarks/B1", content=body, headers={"Content-Type": "application/json"}).raise_for_status()
+    change = told.get("/api/v1/events").json()[-1]["data"]["changes"]["metrics"]
+    assert change == {"old": None, "new": {"output_throughput": {"value": "88.80", "unit": "tok/s"}}}
 
 
 def test_a_change_of_nothing_and_of_too_much(told: TestClient) -> None:

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 from sitrepd import __version__, problems
 from sitrepd.doors import Doors
+from sitrepd.history.index import keep_in_step
 from sitrepd.late import LateRoutes, make_all
 from sitrepd.links import Links
 from sitrepd.openapi import described
@@ -25,6 +26,7 @@ def create_app(settings: Settings) -> FastAPI:
     """The daemon as an ASGI application; its store is opened here and closed by the lifespan."""
     store = Store(settings)
     runtime = Runtime(settings, store, load_registry())
+    keep_in_step(store, runtime.registry)
     app = FastAPI(
         title="Sitrep",
         version=__version__,

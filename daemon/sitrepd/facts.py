@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from sqlmodel import Session, col, func, select
 
 from sitrepd import redact
-from sitrepd.clock import utc_now
+from sitrepd.clock import iso, utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.shapes import FactIn, FactOut, RefTo
 from sitrepd.storage import events, ids
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from sitrepd.slices import Registry
 
 _COMMON = frozenset(FactIn.model_fields)
+# Of a changed value an event notes so many characters, and parts of a list or mapping.
+_MOST_NOTED = 2000
+_MOST_PARTS = 100
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,10 @@ class Noun:
     settled: Callable[[Session, Any, Scope], None] | None = None
     portable: bool = True
     """Whether it has lines in a session file; what holds of this machine alone has none."""
+    searched: bool = True
+    """Whether its words can be found by full text."""
+    unsearched: tuple[str, ...] = ()
+    """Fields whose words cannot, since they are told elsewhere already."""
 
     @property
     def line_type(self) -> str:
@@ -166,7 +174,7 @@ def all_rows(db: Session, noun: Noun, session_id: int | None) -> list[Any]:
 
 def publish(db: Session, registry: Registry, noun: Noun, rows: Sequence[Any]) -> list[Any]:
     """Rows as the shapes that the API speaks; children are read in one query a kind, not one a row."""
-    by_child = {child.field: _children_of(db, child, rows) for child in noun.children}
+    by_child = {child.field: children_of(db, child, rows) for child in noun.children}
     told: list[Any] = []
     for row in rows:
         values = {name: _column(registry, noun, row, name) for name in noun.public.model_fields if name != "session"}
@@ -181,7 +189,8 @@ def publish_one(db: Session, registry: Registry, noun: Noun, row: Any) -> Any:
     return publish(db, registry, noun, [row])[0]
 
 
-def _children_of(db: Session, child: Child, rows: Sequence[Any]) -> dict[int, Any]:
+def children_of(db: Session, child: Child, rows: Sequence[Any]) -> dict[int, Any]:
+    """The value of a child's field, by the number of the fact that it belongs to."""
     numbers = [row.id for row in rows]
     if not numbers:
         return {}
@@ -247,14 +256,52 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
     required = [name for name, value in changed.items() if value is None and not _may_be_absent(noun, name)]
     if required:
         raise InvalidFact(f"{', '.join(required)} cannot be emptied.", errors=[{"field": name} for name in required])
+    before = _noted(db, noun, row, changed, scope)
     _assign(db, noun, row, changed, scope)
     for child in noun.children:
         if child.field in changed:
             _replace_children(db, child, row, changed[child.field])
     db.add(row)
-    events.record(db, f"{noun.word}.changed", noun.public_id(row.id), row.session_id, fields=sorted(changed))
+    db.flush()
+    changes = differences(before, _noted(db, noun, row, changed, scope))
+    subject = noun.public_id(row.id)
+    events.record(db, f"{noun.word}.changed", subject, row.session_id, fields=sorted(changed), changes=changes)
     settle(db, noun, row, scope)
     return row
+
+
+def _noted(db: Session, noun: Noun, row: Any, names: Iterable[str], scope: Scope) -> dict[str, Any]:
+    """The fields as an event notes them: as JSON, measures with the decimals that they were told with."""
+    children = {child.field: child for child in noun.children}
+    found: dict[str, Any] = {}
+    for name in names:
+        if name in children:
+            value = children_of(db, children[name], [row]).get(row.id)
+        else:
+            value = _column(scope.registry, noun, row, name)
+        found[name] = _as_noted(value)
+    return found
+
+
+def _as_noted(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= _MOST_NOTED else f"{value[:_MOST_NOTED]} …"
+    if isinstance(value, BaseModel):
+        value = value.model_dump(exclude_none=True)
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, datetime):
+        return iso(value)
+    if isinstance(value, Mapping):
+        return {str(name): _as_noted(one) for name, one in list(value.items())[:_MOST_PARTS]}
+    if isinstance(value, list | tuple):
+        return [_as_noted(one) for one in value[:_MOST_PARTS]]
+    return value
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`{"status": {"old": "open", "new": "refuted"}}`: what an event notes of a change, so that it can be undone."""
+    return {name: {"old": before[name], "new": after[name]} for name in before if before[name] != after[name]}
 
 
 def _may_be_absent(noun: Noun, name: str) -> bool:

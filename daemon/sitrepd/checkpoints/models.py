@@ -60,7 +60,9 @@ class CheckpointMarks(Shape):
     """What may be changed of a checkpoint."""
 
     model_config = example({"name": "before FP8", "pinned": True})
-    name: Name | None = Field(None, max_length=200, description="A name by which it can be asked for; null takes it away.")
+    name: Name | None = Field(
+        None, max_length=200, description="A name by which it can be asked for; null takes it away."
+    )
     pinned: Flag | None = Field(None, description="Keep it whatever happens; false no longer.")
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 CHECKPOINT = Noun(
     "checkpoint", "checkpoints", "C", m.Checkpoint, m.CheckpointRecord, m.CheckpointRecord, m.CheckpointPublic,
-    "The rendered status report, numbered, immutable.", writable=False,
+    "The rendered status report, numbered, immutable.", writable=False, unsearched=("rendered",),
 )  # fmt: skip
 DELIVERY = Noun(
     "delivery", "deliveries", "", m.Delivery, m.DeliveryCreate, m.DeliveryUpdate, m.DeliveryPublic,
-    "One hand-over of a checkpoint to an agent.",
+    "One hand-over of a checkpoint to an agent.", searched=False,
 )  # fmt: skip
 
 

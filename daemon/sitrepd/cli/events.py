@@ -37,6 +37,6 @@ def events(
 def _say(found: list[dict[str, Any]]) -> None:
     for event in found:
         session = event.get("session") or "-"
-        data = output.cell(event["data"])
+        data = output.cell({name: value for name, value in event["data"].items() if name != "changes"})
         words = (str(event["id"]), output.local_time(event["at"]), session, event["subject"], event["kind"], data)
         output.say("  ".join(words).rstrip())

@@ -17,6 +17,8 @@ def supersede(db: Session, finding: Finding, scope: Scope) -> None:  # noqa: ARG
     old = db.get(Finding, finding.supersedes_id) if finding.supersedes_id else None
     if old is None or old.status == "superseded":
         return
+    changes = {"status": {"old": old.status, "new": "superseded"}}
     old.status = "superseded"
     db.add(old)
-    events.record(db, "finding.changed", ids.public_id("F", old.id or 0), old.session_id, fields=["status"])
+    subject = ids.public_id("F", old.id or 0)
+    events.record(db, "finding.changed", subject, old.session_id, fields=["status"], changes=changes)

@@ -87,8 +87,8 @@ class Comparison(BaseModel):
     gone: list[GoneFact]
     messages: int = Field(0, description="Messages that were told in between.")
     basis: Literal["events", "sections"] = Field(
-        description="`events`: all that was stored in between. `sections`: only what the two texts hold, for checkpoints "
-        "of different sessions or stores."
+        description="`events`: all that was stored in between. `sections`: only what the two texts hold, for "
+        "checkpoints of different sessions or stores."
     )
 
 

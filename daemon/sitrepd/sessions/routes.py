@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from sqlmodel import Session, col, select
 
 from sitrepd import facts
-from sitrepd.clock import utc_now
+from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope
 from sitrepd.routing import (
@@ -78,8 +78,10 @@ async def reopen(fact_id: FactId, runtime: RuntimeDep) -> Any:
 
     def job(db: Session) -> Any:
         row = facts.get(db, SESSION, fact_id)
+        changes = {"ended_at": {"old": iso(row.ended_at) if row.ended_at else None, "new": None}}
         row.ended_at = None
-        events.record(db, "session.changed", SESSION.public_id(row.id), row.id, fields=["ended_at"])
+        subject = SESSION.public_id(row.id)
+        events.record(db, "session.changed", subject, row.id, fields=["ended_at"], changes=changes)
         return facts.publish_one(db, runtime.registry, SESSION, row)
 
     return await runtime.store.write_async(job)

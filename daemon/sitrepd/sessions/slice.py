@@ -20,7 +20,7 @@ SESSION = Noun(
 )  # fmt: skip
 MESSAGE = Noun(
     "message", "messages", "", m.Message, m.MessageCreate, m.MessageUpdate, m.MessagePublic,
-    "A message of the agent's conversation, by its number there.",
+    "A message of the agent's conversation, by its number there.", unsearched=("role",),
 )  # fmt: skip
 DIRECTIVE = Noun(
     "directive", "directives", "D", m.Directive, m.DirectiveCreate, m.DirectiveUpdate, m.DirectivePublic,

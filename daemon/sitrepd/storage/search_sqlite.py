@@ -17,13 +17,15 @@ CREATE = (
     f"CREATE VIRTUAL TABLE {TABLE} USING fts5(name, text, scope, content='search_entry', content_rowid='id', "
     "tokenize='unicode61 remove_diacritics 2', prefix='1 2 3')"
 )
-# Among more facts than these the newest are looked at alone: to weigh a word that is everywhere costs more than it tells.
+# Of more facts than these the newest come first: to weigh a word that is everywhere costs more than it tells.
 _WEIGHED = 500
 _COUNTED = 10_000
 _WORDS = 28
 _IN = 400
 # Scripts without spaces between words: each letter is a word, as no dictionary is at hand.
-_UNSPACED = re.compile(r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
+_UNSPACED = re.compile(
+    r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])"
+)
 _GAP = "\u200b"
 
 _NEWEST = text(f"SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH :asked ORDER BY rowid DESC LIMIT :most")
@@ -61,7 +63,7 @@ class Fts5:
             old.setdefault(row["number"], []).append(dict(row))
         stale = [row for number, rows in old.items() if _without_ids(rows) != new[number] for row in rows]
         if stale:
-            db.connection().execute(_DROP, [{name: row[name] for name in ("id", "name", "text", "scope")} for row in stale])
+            db.connection().execute(_DROP, _indexed(stale))
             db.connection().execute(table.delete().where(table.c.id.in_([row["id"] for row in stale])))
         fresh = [row for number, rows in new.items() if _without_ids(old.get(number, [])) != rows for row in rows]
         if not fresh:
@@ -69,7 +71,7 @@ class Fts5:
         last = db.connection().execute(text("SELECT max(id) FROM search_entry")).scalar() or 0
         rows = [{"id": last + place, **row} for place, row in enumerate(fresh, 1)]
         db.connection().execute(table.insert(), rows)
-        db.connection().execute(_ADD, [{name: row[name] for name in ("id", "name", "text", "scope")} for row in rows])
+        db.connection().execute(_ADD, _indexed(rows))
 
     def clear(self, db: Session) -> None:
         db.exec(delete(SearchEntry))
@@ -155,6 +157,10 @@ def _entries(one: Document) -> list[dict[str, Any]]:
 
 def _without_ids(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "id"} for row in rows]
+
+
+def _indexed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: row[name] for name in ("id", "name", "text", "scope")} for row in rows]
 
 
 def _match(terms: Sequence[Term], any_term: bool) -> str:

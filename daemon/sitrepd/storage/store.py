@@ -20,7 +20,7 @@ from sitrepd.storage import engine as engines
 from sitrepd.storage import migrations
 from sitrepd.storage.events import Bell
 from sitrepd.storage.filesystem import filesystem_type, is_network_path
-from sitrepd.storage.writer import Writer, explain
+from sitrepd.storage.writer import BeforeCommit, Writer, explain
 
 T = TypeVar("T")
 
@@ -61,6 +61,10 @@ class Store:
     async def write_async(self, job: Callable[[Session], T]) -> T:
         """As `write`, without holding up the event loop."""
         return await asyncio.wrap_future(self._writer.submit(job))
+
+    def before_commit(self, follow: BeforeCommit) -> None:
+        """From now on call `follow` with what each transaction has recorded, just before its commit."""
+        self._writer.before_commit = follow
 
     def close(self) -> None:
         self._writer.close()

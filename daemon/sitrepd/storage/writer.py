@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel import Session
 
 from sitrepd.errors import StoreUnusable
+from sitrepd.storage import events
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
+# Called with what was recorded in a transaction, just before it is committed.
+BeforeCommit = Callable[[Session, Sequence[tuple[str, str]]], None]
 _MOST_JOBS = 256
 _LITTLE_BYTES = 1 << 20
 
@@ -39,6 +44,7 @@ class Writer:
         self._committed = committed
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
+        self.before_commit: BeforeCommit | None = None
         self._thread = threading.Thread(target=self._loop, name="sitrep-writer", daemon=True)
         self._thread.start()
 
@@ -89,6 +95,7 @@ class Writer:
                             job.outcome = job.run(db)
                     except Exception as error:
                         failures[id(job)] = explain(error, self._folder)
+                self._complete(db)
                 db.commit()
         except Exception as error:
             told = explain(error, self._folder)
@@ -101,6 +108,17 @@ class Writer:
                 job.future.set_exception(failure)
             else:
                 job.future.set_result(job.outcome)
+
+    def _complete(self, db: Session) -> None:
+        """What goes with the jobs in their transaction; it never costs what they have stored."""
+        touched = events.touched(db)
+        if self.before_commit is None or not touched:
+            return
+        try:
+            with db.begin_nested():
+                self.before_commit(db, touched)
+        except Exception:
+            log.exception("what was stored cannot be found by search until the next start")
 
 
 def explain(error: BaseException, folder: Path | None = None) -> BaseException:

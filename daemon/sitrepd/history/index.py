@@ -1,0 +1,111 @@
+"""Keeps search in step: what a transaction changes can be found as soon as it is committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from sqlmodel import Session, col, func, select
+
+from sitrepd.facts import Noun
+from sitrepd.history.words import documents
+from sitrepd.slices import Registry
+from sitrepd.storage import events, ids
+from sitrepd.storage.base import Event
+from sitrepd.storage.search import SearchState, index_of
+from sitrepd.storage.store import Store
+
+log = logging.getLogger(__name__)
+# From so many missed events on it is quicker to read all facts anew.
+_MANY = 20_000
+_BATCH = 2000
+_KINDS = ("created", "changed", "imported", "ended", "deleted", "tied")
+
+
+def keep_in_step(store: Store, registry: Registry) -> None:
+    """Catch up with what was stored while nobody looked, then follow every transaction of the store."""
+    indexer = Indexer(registry)
+    with store.read() as db:
+        behind = indexer.is_behind(db)
+    if behind:
+        store.write(indexer.catch_up)
+    store.before_commit(indexer.follow)
+
+
+class Indexer:
+    """Puts the facts that events name into the index, or takes them out where they are gone."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._nouns = {noun.word: noun for noun in registry.nouns if noun.searched}
+        self._registry = registry
+        self._sound = True
+
+    def is_behind(self, db: Session) -> bool:
+        state = db.get(SearchState, 1)
+        return state is None or state.event < events.last_event_id(db)
+
+    def catch_up(self, db: Session) -> None:
+        """All that happened since the last event that was seen; everything, where that is unknown or long ago."""
+        state = db.get(SearchState, 1)
+        if state is None or events.last_event_id(db) - state.event > _MANY:
+            self.rebuild(db)
+        else:
+            query = select(Event.kind, Event.subject).where(col(Event.id) > state.event)
+            self._put(db, db.exec(query).all())
+        self._seen(db)
+
+    def rebuild(self, db: Session) -> None:
+        """Read all facts anew, in the order in which they were told."""
+        index_of(db).clear(db)
+        found = [
+            (at, noun.word, number or 0)
+            for noun in self._nouns.values()
+            for number, at in db.exec(select(noun.table.id, noun.table.at)).all()
+        ]
+        keys = [(word, number) for _, word, number in sorted(found)]
+        for start in range(0, len(keys), _BATCH):
+            self._put_facts(db, keys[start : start + _BATCH])
+
+    def follow(self, db: Session, touched: Iterable[tuple[str, str]]) -> None:
+        """Called with the events of a transaction before it is committed."""
+        try:
+            self._put(db, touched)
+            if self._sound:
+                self._seen(db)
+        except Exception:
+            # What is missed now is caught up by the next daemon.
+            self._sound = False
+            raise
+
+    def _put(self, db: Session, touched: Iterable[tuple[str, str]]) -> None:
+        found = (self._key(kind, subject) for kind, subject in touched)
+        self._put_facts(db, list(dict.fromkeys(key for key in found if key is not None)))
+
+    def _put_facts(self, db: Session, keys: list[tuple[str, int]]) -> None:
+        by_word: dict[str, list[int]] = {}
+        for word, number in keys:
+            by_word.setdefault(word, []).append(number)
+        for word, numbers in by_word.items():
+            found = documents(db, self._registry, self._nouns[word], numbers)
+            index_of(db).replace(db, word, numbers, found)
+
+    def _key(self, kind: str, subject: str) -> tuple[str, int] | None:
+        word, _, what = kind.partition(".")
+        noun = self._nouns.get(word)
+        number = number_of(noun, subject) if noun is not None and what in _KINDS else None
+        return (word, number) if number is not None else None
+
+    @staticmethod
+    def _seen(db: Session) -> None:
+        db.flush()
+        state = db.get(SearchState, 1) or SearchState()
+        state.event = db.exec(select(func.max(Event.id))).one() or 0
+        db.add(state)
+
+
+def number_of(noun: Noun, subject: str) -> int | None:
+    """The number of a public id of that kind."""
+    if not noun.prefix:
+        return ids.parse_number(subject)
+    parsed = ids.parse_id(subject)
+    return parsed[1] if parsed is not None and parsed[0] == noun.prefix else None
