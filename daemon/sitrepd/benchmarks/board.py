@@ -52,8 +52,11 @@ class Board:
     def __init__(self, metric: str) -> None:
         self.rows: dict[str, Told] = {}
         self.groups = Groups(metric)
+        self.said: Any = None
+        """What the report made of these runs, until another one comes."""
 
     def add(self, row: Told, run: Run) -> None:
+        self.said = None
         self.rows[run.id] = row
         self.groups.add(run)
 

@@ -12,6 +12,7 @@ from sitrepd.benchmarks.metrics import Better, decimals, describe, number_text, 
 BEST_METRIC = "output_throughput"
 _MEAN_DECIMALS = 4
 _NAMED = 40
+BEST_SHOWN = 3
 
 __all__ = ("BEST_METRIC", "Comparison", "Row", "Run", "compare", "compared")
 
@@ -65,6 +66,8 @@ class Comparison:
     notes: tuple[str, ...] = ()
     earlier: int = 0
     """Runs of configurations that have no row, where rows are bounded."""
+    equal: tuple[str, ...] = ()
+    """Runs of the best configurations after the first few, where rows are bounded."""
 
     @property
     def baseline(self) -> Row | None:
@@ -91,24 +94,25 @@ def compare(runs: Iterable[Run], best_metric: str = BEST_METRIC) -> Comparison:
 
 
 def compared(groups: Groups, most: int | None = None) -> Comparison:
-    """The comparison of grouped runs; with `most`, baseline and best have rows, and so many of the latest others."""
+    """The comparison of grouped runs; with `most`, baseline, first best ones, and so many of the latest have rows."""
     every = list(groups)
     baseline, notes = _baseline(groups)
     better = _better(baseline, groups)
     best, why_none = _best(every, baseline, better, groups.metric)
-    shown = _shown(every, most, baseline, best)
+    shown = every if most is None else _shown(every, most, [*best[:BEST_SHOWN], *([baseline] if baseline else [])])
     notes += why_none + ([f"Without {groups.metric}: {_listed(groups.absent)}."] if groups.absent else [])
     unit = baseline.unit if baseline else next((group.unit for group in every if group.unit), None)
     first = set(map(id, best))
     rows = tuple(_row(group, groups.label(group), baseline, id(group) in first) for group in shown)
     earlier = len(groups.by_id) - len(groups.absent) - sum(len(group.runs) for group in shown)
-    return Comparison(groups.metric, unit, better, rows, tuple(notes), earlier)
+    equal = tuple(run.id for group in best[BEST_SHOWN:] for run in group.runs) if most is not None else ()
+    return Comparison(groups.metric, unit, better, rows, tuple(notes), earlier, equal)
 
 
-def _shown(every: list[Group], most: int | None, baseline: Group | None, best: list[Group]) -> list[Group]:
-    if most is None or len(every) <= most:
+def _shown(every: list[Group], most: int, besides: list[Group]) -> list[Group]:
+    if len(every) <= most:
         return every
-    kept = set(map(id, every[-most:])) | set(map(id, best)) | {id(baseline)}
+    kept = {id(group) for group in (*every[-most:], *besides)}
     return [group for group in every if id(group) in kept]
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlmodel import col
 
 from sitrepd import reporting as r
-from sitrepd.benchmarks.board import board
-from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, compared
+from sitrepd.benchmarks.board import Board, Told, board
+from sitrepd.benchmarks.compare import BEST_METRIC, BEST_SHOWN, Comparison, Row, compared
 from sitrepd.benchmarks.models import BenchmarkMetric
 from sitrepd.benchmarks.report_more import more_sections
 from sitrepd.sections import Report, Section
 
-_BEST = 3
 _AFTER_TABLE = 5_000
 _ROWS = 200
 _DETAILS = 20
@@ -26,25 +25,35 @@ _LIST = "sitrep bench list"
 
 def report(report: Report) -> list[Section]:
     """Sections `best`, `benchmarks`, `profiles`, `sweeps`, `training` and `references`."""
-    wanted = report.session.best_metric or BEST_METRIC
-    with board(report, wanted) as told:
-        comparison = compared(told.groups, _ROWS)
-        absent = frozenset(told.groups.absent)
-        detailed = detailed_ids(comparison, told.rows, absent)
-        by_id = {one: told.rows[one] for one in (*detailed, *(one for row in comparison.rows for one in row.ids))}
+    with board(report, report.session.best_metric or BEST_METRIC) as told:
+        said = told.said = told.said or _said(report, told)
+    best = best_section(said.comparison, said.by_id, _commands(report, said.comparison), said.times)
+    return [best, said.table.model_copy(), *more_sections(report)]
+
+
+class _Said(NamedTuple):
+    """What follows from the runs alone."""
+
+    comparison: Comparison
+    by_id: Mapping[str, Told]
+    times: Mapping[str, str]
+    table: Section
+
+
+def _said(report: Report, told: Board) -> _Said:
+    comparison = compared(told.groups, _ROWS)
+    absent = frozenset(told.groups.absent)
+    detailed = detailed_ids(comparison, told.rows, absent)
+    by_id = {one: told.rows[one] for one in (*detailed, *(one for row in comparison.rows for one in row.ids))}
     metrics = _metrics(report, [by_id[public_id].id for public_id in detailed])
     times = _times(report, comparison)
     of = {public_id: metrics.get(by_id[public_id].id, ()) for public_id in detailed}
-    return [
-        best_section(comparison, by_id, _commands(report, comparison), times),
-        table_section(comparison, by_id, of, times, absent),
-        *more_sections(report),
-    ]
+    return _Said(comparison, by_id, times, table_section(comparison, by_id, of, times, absent))
 
 
 def _times(report: Report, comparison: Comparison) -> dict[str, str]:
     """When the runs that are shown were measured, by their ids; without those of which that was not told."""
-    shown = [*comparison.best[:_BEST], *comparison.rows]
+    shown = [*comparison.best[:BEST_SHOWN], *comparison.rows]
     numbers = sorted({int(public_id[1:]) for row in shown for public_id in row.ids})
     found = []
     for place in range(0, len(numbers), _AT_ONCE):
@@ -62,7 +71,7 @@ def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any
     """Command and folder of the launches of the best rows, by their ids."""
     launch = r.table_of(report, "launch")
     commands = {}
-    for public_id in (public_id for row in comparison.best for public_id in row.launches):
+    for public_id in {public_id: None for row in comparison.best[:BEST_SHOWN] for public_id in row.launches}:
         found = report.db.get(launch, int(public_id[1:]))
         if found is not None:
             line = r.command_line(found.command, found.argv, found.env)
@@ -79,10 +88,10 @@ def best_section(
 ) -> Section:  # fmt: skip
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
-    for place, row in enumerate(comparison.best[:_BEST]):
+    for place, row in enumerate(comparison.best[:BEST_SHOWN]):
         items.append(_best_item(comparison, row, by_id, times) | {"order": 10 * place})
         items.append(_command_item(row, commands) | {"order": 10 * place + 1})
-    equal = [public_id for row in comparison.best[_BEST:] for public_id in row.ids]
+    equal = list(comparison.equal)
     if equal:
         items.append({"kind": "equal", "ids": equal[:20], "count": len(equal), "order": 1000})
     if not comparison.best and comparison.rows:
@@ -119,6 +128,7 @@ def _figures(row: Row, by_id: Mapping[str, Any], times: Mapping[str, str]) -> di
         difference=row.difference,
         launches=list(row.launches),
         launch_of=_launch_of(row, by_id),
+        marked=[public_id for public_id in row.ids if by_id[public_id].baseline],
         times={public_id: times[public_id] for public_id in row.ids if public_id in times},
         repeats=list(row.texts) if len(row.texts) > 1 else None,
         why=row.why,
@@ -195,7 +205,8 @@ def _told(settings: Mapping[str, Any]) -> list[str]:
 def detailed_ids(comparison: Comparison, oldest_first: Iterable[str], absent: Container[str]) -> list[str]:
     """The latest runs, baseline and best, and the latest of those that the table cannot hold."""
     latest = list(oldest_first)[::-1]
-    first = {public_id for row in comparison.rows if row.best or row.baseline for public_id in row.ids}
+    weightiest = [*comparison.best[:BEST_SHOWN], *(row for row in comparison.rows if row.baseline)]
+    first = {public_id for row in weightiest for public_id in row.ids[-_DETAILS:]}
     wanted = [one for place, one in enumerate(latest) if one in first or (place < _DETAILS and one not in absent)]
     return wanted + [one for one in latest if one in absent][:_ROWS]
 
