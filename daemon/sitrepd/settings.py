@@ -55,7 +55,9 @@ class Settings(BaseSettings):
     samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
     figures_keep_h: float = Field(168.0, gt=0, description="Hours for which a server's figures over time are kept.")
     suspect_after_s: float = Field(
-        120.0, gt=0, description="Seconds without any movement before a start can be called stuck."
+        120.0,
+        gt=0,
+        description="Seconds without any movement before a start, or a server with requests in work, can be called stuck.",
     )
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,15 @@ from tests.daemons import running_daemon
 from tests.helpers import free_port, wait_until
 from tests.launches.test_service import command, get, start, until
 
-from sitrepd.launches.processes import TreeCounters
+from sitrepd.clock import utc_now
+from sitrepd.launches.engines import base as e
+from sitrepd.launches.engines import engine_named
+from sitrepd.launches.follow import LogFollower
+from sitrepd.launches.launchers.base import Launched
+from sitrepd.launches.processes import TreeCounters, identify
+from sitrepd.launches.stillness import Stillness
 from sitrepd.launches.suspicion import Pulse, Standing, Suspicion, words
+from sitrepd.launches.watch import Watch
 
 LEAST_S = 120.0
 
@@ -112,3 +121,32 @@ def test_a_hanging_start_is_suspect_until_it_moves(tmp_path: Path) -> None:
         assert [bool(data["suspect"]) for data in events if "suspect" in data][:2] == [True, False]
         daemon.client.post("/api/v1/launches/L1/stop", json={"grace_s": 0, "wait_s": 10})
         assert "suspect" not in until(daemon, "L1", "exited", "failed")
+
+
+def test_a_phase_that_moves_and_takes_far_longer_than_before_is_warned_of_once(tmp_path: Path) -> None:
+    usual = {"load_weights": 100.0}
+    watch = _watch(tmp_path, elapsed_s=250)
+    watch.stillness = Stillness(Suspicion(LEAST_S, usual.get), lambda _: None)
+    assert [event for event in _step(watch) if isinstance(event, e.Warned)] == []
+    watch = _watch(tmp_path, elapsed_s=301)
+    watch.stillness = Stillness(Suspicion(1e-3, usual.get), lambda _: None)
+    (told,) = [event for event in _step(watch) if isinstance(event, e.Warned)]
+    assert told.what == "slow_load"
+    assert "Loading weights takes over three times as long as in earlier starts (1 min 40 s)" in told.text
+    assert [event for event in _step(watch) if isinstance(event, e.Warned)] == []
+
+
+def _watch(folder: Path, elapsed_s: float) -> Watch:
+    """Of this process, as a server that has been loading its weights for so long."""
+    log = folder / "log"
+    began = utc_now() - timedelta(seconds=elapsed_s)
+    log.write_text(f"[{began:%Y-%m-%d %H:%M:%S}] Load weight begin. avail mem=1.00 GB\n")
+    main = identify(os.getpid())
+    assert main is not None
+    engine = engine_named("sglang")
+    facts = engine.describe(["python", "-m", "sglang.launch_server", "--model-path", "/m"], {"TZ": "UTC"})
+    return Watch(1, Launched(main, began), engine, replace(facts, timezone="UTC"), LogFollower(log))
+
+
+def _step(watch: Watch) -> list[e.LogEvent]:
+    return watch.step().events

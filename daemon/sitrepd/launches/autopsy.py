@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,17 @@ def left_over(db: Session) -> list[int]:
     return [row.id for row in rows if row.id is not None and is_due(row)]
 
 
-def examine(launch: Launch, ended: Exit | None, facts: CommandFacts | None) -> Diagnosis | None:
+@dataclass(frozen=True)
+class Beside:
+    """What is known beside the log; GPU memory is that of others, in bytes by pid, and phases are in seconds."""
+
+    ended: Exit | None = None
+    facts: CommandFacts | None = None
+    gpu_memory: Mapping[int, int] = field(default_factory=dict)
+    usual_s: Mapping[str, float] = field(default_factory=dict)
+
+
+def examine(launch: Launch, beside: Beside) -> Diagnosis | None:
     """None where there is no log that can be read; it may take seconds, for the log of days."""
     if not launch.log_path or (launch.process or {}).get("log_form"):
         return None
@@ -54,7 +65,10 @@ def examine(launch: Launch, ended: Exit | None, facts: CommandFacts | None) -> D
     kernel = kernel_messages(began, (launch.ended_at or utc_now()) + _AFTERWARDS)
     begin = (launch.process or {}).get("log_begin") or 0
     try:
-        return diagnose(launch.log_path, begin=begin, exit=ended, kernel_messages=kernel, facts=facts)
+        return diagnose(
+            launch.log_path, begin=begin, exit=beside.ended, kernel_messages=kernel, facts=beside.facts,
+            gpu_memory=beside.gpu_memory, usual_s=beside.usual_s,
+        )  # fmt: skip
     except OSError as error:
         log.info("%s cannot be diagnosed: %s", launch.log_path, error)
         return None

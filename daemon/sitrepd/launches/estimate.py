@@ -81,7 +81,8 @@ def _title(watch: Watch, title: str, now: datetime) -> str:
 def known(db: Session, number: int, cold: bool | None, weight_bytes: int | None) -> Known:
     """From the last starts of the same engine, model and host that became ready, with the same draft and with others.
 
-    Those that were read from logs later count as those that were watched. The first start of its kind compiled what the later ones find in the caches.
+    Those that were read from logs later count as those that were watched. The first start of its kind compiled what
+    the later ones find in the caches.
     """
     launch = db.get(Launch, number)
     if launch is None:
@@ -104,6 +105,15 @@ def known(db: Session, number: int, cold: bool | None, weight_bytes: int | None)
         cold=cold or (False if same else None),
         weight_bytes=weight_bytes,
     )
+
+
+def usual_spans(db: Session, number: int) -> dict[str, float]:
+    """The longest that each phase took in earlier starts of the same kind."""
+    found: dict[str, float] = {}
+    for one in known(db, number, None, None).same:
+        for phase, seconds in one.spans.items():
+            found[phase] = max(seconds, found.get(phase, 0.0))
+    return found
 
 
 def _ready_before(launch: Launch) -> Sequence[Any]:

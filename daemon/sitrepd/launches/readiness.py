@@ -75,6 +75,15 @@ class Readiness:
                 return verdict == "ready"
         return False
 
+    def health(self, patience_s: float) -> str:
+        """Whether a server that was ready still works, by the probe that makes it do so: "answers", "no answer",
+        "error"; it "answers" where it cannot be asked."""
+        probe = next((one for one in self.engine.probes if one.disturbs), None)
+        if probe is None or self.facts.port is None or self._is_elsewhere():
+            return "answers"
+        status = status_of(f"http://{self._address()}{probe.path}", patience_s)
+        return "no answer" if status is None else "error" if status >= 500 else "answers"
+
     def _ask(self, probe: Probe) -> str:
         url = probe.path if probe.path.startswith("http") else f"http://{self._address()}{probe.path}"
         status = status_of(url, probe.timeout_s)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import shutil
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -23,13 +24,14 @@ from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines import engine_for, engine_named
-from sitrepd.launches.estimate import Estimates
+from sitrepd.launches.estimate import Estimates, usual_spans
 from sitrepd.launches.follow import LogPosition
 from sitrepd.launches.launchers.base import Exit, Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
 from sitrepd.launches.processes import Stat, process_tree
+from sitrepd.launches.serving import Serving
 from sitrepd.launches.start import Plan
 from sitrepd.launches.stop import StopLadder
 from sitrepd.launches.watch import Outcome, Watch
@@ -174,6 +176,10 @@ class Launches(Service):
         watch.readiness.net_of = launched.identity.pid if (row.process or {}).get("container") else None
         watch.resume(row.state if row.state in ALIVE else "starting", phases)
         watch.suspect, watch.stillness = row.suspect, stillness.of(self.runtime, self._estimates, watch)
+        watch.serving = Serving(
+            self.runtime.settings.suspect_after_s, watch.readiness.health, tells_the_end=engine.name == "vllm"
+        )
+        watch.serving.restore(row.throughput, time.monotonic())
         if not phases:
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch
@@ -303,10 +309,18 @@ class Launches(Service):
         """Say why a launch has failed, once."""
         with self.runtime.store.read() as db:
             row = db.get(Launch, number)
-        if row is None or not autopsy.is_due(row):
-            return
-        told = await asyncio.to_thread(autopsy.examine, row, ended, facts)
+            if row is None or not autopsy.is_due(row):
+                return
+            usual = usual_spans(db, number)
+        beside = autopsy.Beside(ended, facts, self._others_on_gpus(number), usual)
+        told = await asyncio.to_thread(autopsy.examine, row, beside)
         await self.runtime.store.write_async(lambda db: autopsy.record(db, self.runtime.registry, number, told))
+
+    def _others_on_gpus(self, number: int) -> dict[int, int]:
+        """Bytes of GPU memory by pid, of processes that are not of this launch."""
+        seen = getattr(self.runtime.live.get("hardware"), "processes", ())
+        others = (one.process for one in seen if one.launch_id != number)
+        return {process.pid: process.used_bytes for process in others if process.used_bytes}
 
     async def _examine_left_over(self) -> None:
         """A daemon may have died between the end of a launch and the finding that says why."""

@@ -25,6 +25,8 @@ class Stillness:
     def __init__(self, suspicion: Suspicion, gpu_bytes: Callable[[Mapping[int, Stat]], int | None]) -> None:
         self._suspicion = suspicion
         self._gpu_bytes = gpu_bytes
+        self.slow: str | None = None
+        """What to say of a phase that moves, and takes far longer than it did before."""
 
     def is_due(self) -> bool:
         return self._suspicion.is_due(time.monotonic())
@@ -36,12 +38,15 @@ class Stillness:
         log_bytes = (position.offset if position else 0) + len(watch.follower.partial)
         pulse = suspicion.pulse(log_bytes, tree, self._gpu_bytes(tree))
         standing = self._suspicion.look(time.monotonic(), phase.name, elapsed, pulse)
+        usual = self._suspicion.usual_s(phase.name)
+        self.slow = suspicion.slow_words(phase.title, usual) if usual and suspicion.is_slow(elapsed, usual) else None
         if standing is None:
             return None
+        self.slow = None
         bar = watch.progress.get(phase.name)
         progress = f" at {bar.done} of {bar.total} {bar.unit}" if bar else ""
         ranks = suspicion.ranks(tree, watch.launched.identity.pid)
-        return suspicion.words(phase.title, progress, standing, self._suspicion.usual_s(phase.name), ranks)
+        return suspicion.words(phase.title, progress, standing, usual, ranks)
 
 
 def of(runtime: Runtime, estimates: Estimates, watch: Watch) -> Stillness:

@@ -19,6 +19,7 @@ _ALLOWED: Mapping[str, float] = {
 }
 """How often the least time a phase may last where no earlier start tells; 1 where its name is absent."""
 _LONGER = 3.0
+_LATER_S = 60.0
 _BUSY = 5.0
 _LOOKS = 10
 _SLOWEST_LOOK_S = 5.0
@@ -111,6 +112,18 @@ class Suspicion:
         return self._usual_s(phase)
 
 
+def is_slow(elapsed_s: float, usual_s: float) -> bool:
+    """Whether a phase takes far longer than it did before, though it may move."""
+    return usual_s > 0 and elapsed_s >= max(_LONGER * usual_s, usual_s + _LATER_S)
+
+
+def slow_words(title: str, usual_s: float) -> str:
+    return (
+        f"{title} takes over three times as long as in earlier starts ({_time(usual_s)}), though it moves: a cold page "
+        "cache, a slower disk, a busy machine. `iostat -x 1` and `free -g` show disk and cache."
+    )
+
+
 def pulse(log_bytes: int, pids: Collection[int], gpu_bytes: int | None) -> Pulse:
     return Pulse(log_bytes, tree_counters(pids), gpu_bytes)
 
@@ -124,10 +137,15 @@ def words(title: str, progress: str, standing: Standing, usual_s: float | None, 
         told += "its log, processors, disks and GPU memory stand still."
     if usual_s is not None:
         told += f" Earlier starts took {_time(usual_s)} for it."
+    return f"{told} {look_with(ranks)}".rstrip()
+
+
+def look_with(ranks: Mapping[str, int]) -> str:
+    """The commands that show where each rank stands."""
     commands = "; ".join(
         f"py-spy dump --pid {pid}" + (f" ({rank})" if rank else "") for rank, pid in list(ranks.items())[:_MOST_RANKS]
     )
-    return f"{told} Look with: {commands}" if commands else told
+    return f"Look with: {commands}" if commands else ""
 
 
 def ranks(tree: Mapping[int, Stat], main: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sitrepd.clock import utc_now
-from sitrepd.launches import beforehand
+from sitrepd.launches import beforehand, suspicion
 from sitrepd.launches.course import Course
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.follow import LogFollower
@@ -18,6 +18,7 @@ from sitrepd.launches.launchers.base import Exit, Launched
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
+from sitrepd.launches.serving import Serving
 from sitrepd.launches.stillness import Stillness
 
 _LOOK_EVERY_S = 0.5
@@ -85,6 +86,7 @@ class Watch:
         self.port_taken = self.readiness.port_taken = bool(told.get("port_taken"))
         self.readiness.said_ready = bool(told.get("ready")) and not self.port_taken
         self.stillness: Stillness | None = None
+        self.serving: Serving | None = None
         self.suspect: str | None = None
         self._asked_beforehand = False
         self._held: list[e.LogEvent] = []
@@ -93,6 +95,7 @@ class Watch:
         self._behind = False
         self._reached: str = "starting"
         self._told_port_taken = False
+        self._told_slow: set[str] = set()
         self._looked_at = 0.0
 
     def resume(self, state: str, phases: Sequence[Any]) -> None:
@@ -166,9 +169,10 @@ class Watch:
 
     def _read(self, outcome: Outcome) -> None:
         """For a fraction of a second at most: others wait for their turn, and for the interpreter."""
-        budget, until = _STEP_BYTES, time.monotonic() + _STEP_S
+        budget, until, grown = _STEP_BYTES, time.monotonic() + _STEP_S, False
         while budget > 0:
             lines = self.follower.read()
+            grown = grown or bool(lines)
             seen_at = self._seen_at()
             for line in lines:
                 outcome.events += self.parser.feed(line, seen_at)
@@ -178,6 +182,8 @@ class Watch:
             if len(outcome.events) > _MOST_EVENTS or time.monotonic() > until:
                 break
         outcome.caught_up = self.follower.at_end
+        if grown and self.serving is not None:
+            self.serving.moved(time.monotonic())
         self._note(outcome.events)
         if self.follower.partial:
             for event in self.parser.peek(self.follower.partial, self._seen_at()):
@@ -190,11 +196,28 @@ class Watch:
         starts = not (self.ready or self.port_taken or outcome.exit) and phase is not None
         if starts and not stillness.is_due():
             return
-        pids = self.launcher.tree(self.launched) if starts else {}
-        told = stillness.look(self, phase, pids) if starts and phase else None
+        told = None
+        if starts and phase:
+            told = stillness.look(self, phase, self.launcher.tree(self.launched))
+            self._tell_slow(outcome, stillness.slow)
+        elif self.ready and self.serving is not None and not outcome.exit:
+            told = self._silence(self.serving)
         # The text tells how long, and is written anew only when it begins or ends.
         if (told is None) != (self.suspect is None):
             self.suspect, outcome.suspect_changed, outcome.worth_storing = told, True, True
+
+    def _tell_slow(self, outcome: Outcome, told: str | None) -> None:
+        """Once for a phase: it becomes a warning of the launch."""
+        if told is not None and told not in self._told_slow:
+            self._told_slow.add(told)
+            outcome.events.append(e.Warned(at=utc_now(), what="slow_load", text=told))
+
+    def _silence(self, serving: Serving) -> str | None:
+        told = serving.look(time.monotonic(), self.readiness.may_disturb)
+        if told is None or self.suspect is not None:
+            return told
+        ranks = suspicion.ranks(self.launcher.tree(self.launched), self.launched.identity.pid)
+        return f"{told} {suspicion.look_with(ranks)}"
 
     def _hold(self, outcome: Outcome) -> None:
         """Progress and figures alone are not worth a transaction each: they wait, and the log's position with them."""
@@ -228,6 +251,8 @@ class Watch:
                     self._reached = max(self._reached, e.PHASE[event.phase].state, key=_STATES.index)
                 case e.PhaseProgress():
                     self.progress[event.phase] = event
+                case e.Throughput() if self.serving is not None:
+                    self.serving.note(event, time.monotonic())
                 case e.PhaseEnded():
                     self.open_phases.pop(event.phase, None)
                     self.ended_phases.append(event.phase)

@@ -16,6 +16,7 @@ from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.launchers.base import Exit
+from sitrepd.launches.suspicion import is_slow
 from sitrepd.redact import redact_text
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _WORKER_FRAMES = re.compile(
     r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop"
 )
 _HANG_S = 300.0
-_SLOW_TIMES = 3.0
-_SLOW_S = 60.0
 _HARDWARE_MARK = "hardware_fault"
 
 
@@ -301,7 +300,7 @@ def _of_slowness(reading: Reading, beside: Beside) -> Diagnosis | None:
     """A phase that takes far longer than it did before is worth a word, and is no failure."""
     phase, elapsed_s = reading.progress.phase, reading.progress.elapsed_s
     usual_s = beside.usual_s.get(phase, 0.0)
-    if reading.signs.stop_at or not usual_s or elapsed_s < max(_SLOW_TIMES * usual_s, usual_s + _SLOW_S):
+    if reading.signs.stop_at or not is_slow(elapsed_s, usual_s):
         return None
     title = PHASE[phase].title if phase in PHASE else phase
     return Diagnosis(

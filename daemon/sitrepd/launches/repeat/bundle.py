@@ -63,7 +63,7 @@ def _files(side: Side, told: Diagnosis | None) -> Iterator[tuple[str, str]]:
 
 def _diagnosis(side: Side) -> Diagnosis | None:
     """Anew, since rules learn; None where there is no log that can be read."""
-    return autopsy.examine(side.row, autopsy.exit_of(side.row), side.facts)
+    return autopsy.examine(side.row, autopsy.Beside(autopsy.exit_of(side.row), side.facts))
 
 
 def _log(side: Side, told: Diagnosis | None) -> str | None:
