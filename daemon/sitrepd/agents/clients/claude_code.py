@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from sitrepd.agents import commands, doings, handover
@@ -22,7 +23,7 @@ async def user_prompt_submit(call: Call) -> Answer:
 
 async def pre_compact(call: Call) -> Answer:
     row = await doings.is_about_to_be_compacted(call)
-    return Answer(handover.to_keep(call.runtime, row))
+    return Answer(await asyncio.to_thread(handover.to_keep, call.runtime, row))
 
 
 async def post_compact(call: Call) -> Answer:

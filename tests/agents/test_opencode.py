@@ -1,0 +1,219 @@
+"""opencode: the plug-in of ours, run by Node, against a real daemon; inputs and outputs are those that opencode gives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.calling import API, facts
+from tests.daemons import Daemon, running_daemon
+from tests.helpers import wait_until
+
+HERE = Path(__file__).parent
+PLUGIN = HERE.parents[1] / "deploy" / "agents" / "opencode" / "sitrep.js"
+MAIN = "You are opencode, an interactive CLI tool that helps users with software engineering tasks."
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js: apt-get install nodejs")
+
+
+class Plugin:
+    """The plug-in in a process of its own."""
+
+    def __init__(self, store: Path, **env: str) -> None:
+        self._process = subprocess.Popen(
+            ["node", HERE / "plugin.mjs", PLUGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"SITREP_DATA_DIR": str(store)} | env,
+        )  # fmt: skip
+
+    def call(self, hook: str, told: Any, output: Any = None, **more: Any) -> Any:
+        """The output as the plug-in left it; it never throws."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"hook": hook, "input": told, "output": output, **more}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert answer.get("thrown") is None
+        self.ms = answer["ms"]
+        return answer.get("output")
+
+    def event(self, kind: str, /, **properties: Any) -> None:
+        self.call("event", {"event": {"id": "evt_1", "type": kind, "properties": properties}})
+
+    def system(self, session: str, first: str = MAIN) -> list[str]:
+        """What was added to the system prompt of a request."""
+        told = {"sessionID": session, "model": {"id": "m", "providerID": "p"}}
+        found: list[str] = self.call("experimental.chat.system.transform", told, {"system": [first]})["system"]
+        assert found[0] == first
+        return found[1:]
+
+    def says(self, session: str, *texts: str, synthetic: bool = False, message: str = "msg_1") -> None:
+        parts = [
+            {"id": f"prt_{at}", "type": "text", "text": text, "synthetic": synthetic} for at, text in enumerate(texts)
+        ]
+        self.call("chat.message", {"sessionID": session}, {"message": {"id": message, "role": "user"}, "parts": parts})
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running_daemon(tmp_path_factory.mktemp("opencode") / "store") as found:
+        yield found
+
+
+@pytest.fixture
+def session(daemon: Daemon, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A fresh session, the only open one."""
+    name = request.node.name
+    number = daemon.client.post(f"{API}/sessions", json={"name": name}).json()["id"]
+    daemon.client.post(f"{API}/directives", json={"text": "No hacks that cut precision."}).raise_for_status()
+    yield number
+    daemon.client.post(f"{API}/sessions/{number}/close").raise_for_status()
+
+
+@pytest.fixture
+def plugin(daemon: Daemon) -> Iterator[Plugin]:
+    found = Plugin(daemon.data_dir)
+    yield found
+    found.end()
+
+
+def of(daemon: Daemon, session: str, plural: str) -> list[dict[str, Any]]:
+    return [one for one in facts(daemon.client, plural) if one.get("session") == session]
+
+
+def test_every_request_carries_the_checkpoint_and_the_same_bytes(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    plugin.says("ses_1", "Tune it.")
+    (text,) = wait_until(lambda: [one for one in plugin.system("ses_1") if "No hacks" in one])
+    assert text.startswith("Sitrep C")
+    assert len(text) <= 9_000
+    plugin.says("ses_1", "Go on.", message="msg_2")
+    wait_until(lambda: len(of(daemon, session, "messages")) == 2)
+    assert plugin.system("ses_1") == [text]
+    assert len(of(daemon, session, "deliveries")) == 1
+    daemon.client.post(f"{API}/directives", json={"text": "Never restart the box."}).raise_for_status()
+    plugin.says("ses_1", "And now?", message="msg_3")
+    wait_until(lambda: "Never restart the box." in plugin.system("ses_1")[0])
+
+
+def test_another_process_carries_the_same_bytes_on(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    text = wait_until(lambda: [one for one in plugin.system("ses_on") if session in one])
+    again = Plugin(daemon.data_dir)
+    assert wait_until(lambda: [one for one in again.system("ses_on") if session in one]) == text
+    again.end()
+
+
+def test_only_requests_of_the_agent_carry_it(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    assert plugin.system("ses_2", "You are a title generator. You output ONLY a thread title.") == []
+    assert plugin.system("ses_2", "You are a context summarization agent.") == []
+    plugin.event("session.created", sessionID="ses_child", info={"id": "ses_child", "parentID": "ses_2"})
+    assert plugin.system("ses_child") == []
+    plugin.says("ses_child", "Never look here.")
+    plugin.event("session.status", sessionID="ses_child", status={"type": "idle"})
+    plugin.says("ses_2", "Hello.")
+    wait_until(lambda: [one["text"] for one in of(daemon, session, "messages")] == ["Hello."])
+
+
+def test_a_compaction_gets_it_and_so_does_the_request_after(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    plugin.says("ses_3", "Tune it.")
+    before = wait_until(lambda: [one for one in plugin.system("ses_3") if session in one])
+    daemon.client.post(f"{API}/next-steps", json={"text": "Benchmark 3 steps."}).raise_for_status()
+    output = plugin.call("experimental.session.compacting", {"sessionID": "ses_3"}, {"context": ["theirs"]})
+    assert output["context"][0] == "theirs"
+    assert list(output) == ["context"]
+    (context,) = output["context"][1:]
+    assert "Benchmark 3 steps." in context
+    assert "No hacks that cut precision." in context
+    assert len(context) <= 9_000
+    assert plugin.system("ses_3", "Some summariser of a later version.") == []
+    done = {"event": {"type": "session.compacted", "properties": {"sessionID": "ses_3"}}}
+    plugin.call("event", done, summary="We tune. Benchmark 3 steps.")
+    (kept,) = wait_until(lambda: of(daemon, session, "compactions"))
+    assert kept["summary"] == "We tune. Benchmark 3 steps."
+    assert [one["what"] for one in kept["lost"]] == ["directive"]
+    wait_until(lambda: "Benchmark 3 steps." in plugin.system("ses_3")[0])
+    assert plugin.system("ses_3") != before
+    assert [one["trigger"] for one in of(daemon, session, "checkpoints")][-1] == "compaction"
+
+
+@pytest.mark.parametrize("prompt", ["  ", ".", "status"])
+def test_whoever_says_nothing_gets_it_anew(daemon: Daemon, session: str, plugin: Plugin, prompt: str) -> None:
+    name = f"ses_4{len(prompt)}{prompt.strip()}"
+    first = wait_until(lambda: [one for one in plugin.system(name) if session in one])
+    plugin.says(name, prompt)
+    wait_until(lambda: plugin.system(name) != first)
+    assert [(one["text"], one["synthetic"]) for one in of(daemon, session, "messages")] == [(prompt, False)]
+    assert [one["trigger"] for one in of(daemon, session, "checkpoints")] == ["session start", "empty message"]
+
+
+def test_what_opencode_says_by_itself_is_synthetic(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    words = "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed."
+    part = {"id": "prt_9", "messageID": "msg_9", "sessionID": "ses_5", "type": "text", "text": words, "synthetic": True}
+    plugin.event("message.updated", info={"id": "msg_9", "role": "user", "sessionID": "ses_5"})
+    for _ in range(2):
+        plugin.event("message.part.updated", part=part)
+    wait_until(lambda: [one["synthetic"] for one in of(daemon, session, "messages")] == [True])
+    plugin.says("ses_5", "Mine.", message="msg_10")
+    attached = part | {"id": "prt_10", "messageID": "msg_10", "text": "Called the Read tool"}
+    plugin.event("message.updated", info={"id": "msg_10", "role": "user", "sessionID": "ses_5"})
+    plugin.event("message.part.updated", part=attached)
+    plugin.event("session.status", sessionID="ses_5", status={"type": "idle"})
+    wait_until(lambda: "idle" in {one["trigger"] for one in of(daemon, session, "checkpoints")})
+    assert [one["text"] for one in of(daemon, session, "messages")] == [words, "Mine."]
+
+
+def test_its_answers_and_commands_are_heard(daemon: Daemon, session: str, plugin: Plugin) -> None:
+    (text,) = wait_until(lambda: [one for one in plugin.system("ses_6") if session in one])
+    name = text.split()[1]
+    told = {"sessionID": "ses_6", "messageID": "msg_1", "partID": "prt_1"}
+    plugin.call("experimental.text.complete", told, {"text": f"From {name} on."})
+    wait_until(lambda: [one["echoed"] for one in of(daemon, session, "deliveries")] == [True])
+    ran = {"tool": "bash", "sessionID": "ses_6", "callID": "c", "args": {"command": "vllm serve m --port 8000"}}
+    plugin.call("tool.execute.after", ran, {"title": "t", "metadata": {"exit": 1}, "output": "no GPU\n"})
+    mcp = {"content": [{"type": "text", "text": "x"}], "structuredContent": {}, "isError": False}
+    plugin.call("tool.execute.after", ran | {"tool": "sitrep_get_checkpoint", "args": {}}, mcp)
+    (kept,) = wait_until(lambda: of(daemon, session, "commands"))
+    assert (kept["kind"], kept["exit_code"], kept["output"]) == ("server", 1, "no GPU")
+
+
+def test_a_shell_knows_its_conversation(plugin: Plugin) -> None:
+    output = plugin.call("shell.env", {"cwd": "/", "sessionID": "ses_7", "callID": "c"}, {"env": {"A": "b"}})
+    assert output["env"] == {"A": "b", "SITREP_CONVERSATION": "ses_7"}
+
+
+def test_without_a_daemon_nothing_fails_and_nothing_waits(tmp_path: Path) -> None:
+    plugin = Plugin(tmp_path / "none")
+    try:
+        plugin.says("ses_1", ".")
+        (line,) = plugin.system("ses_1")
+        assert "its daemon does not answer" in line
+        assert plugin.system("ses_1") == [line]
+        assert plugin.call("experimental.session.compacting", {"sessionID": "ses_1"}, {"context": []}) == {
+            "context": []
+        }
+        plugin.event("session.compacted", sessionID="ses_1")
+    finally:
+        plugin.end()
+
+
+def test_what_a_later_version_changes_does_not_make_it_throw(plugin: Plugin) -> None:
+    for hook in (
+        "chat.message", "experimental.chat.system.transform", "experimental.session.compacting",
+        "experimental.text.complete", "tool.execute.after", "shell.env", "event",
+    ):  # fmt: skip
+        for told, output in (
+            (None, None),
+            ({}, {}),
+            ({"sessionID": 7}, {"system": "x", "context": 1, "parts": [None]}),
+        ):
+            plugin.call(hook, told, output)
