@@ -13,6 +13,8 @@ from typing import Any
 from sqlmodel import Session
 
 from sitrepd.checkpoints import changes
+from sitrepd.checkpoints.contradictions import contradictions
+from sitrepd.checkpoints.here import differences
 from sitrepd.checkpoints.quote import clean, is_clean
 from sitrepd.errors import UnknownId
 from sitrepd.sections import Report, Section
@@ -54,6 +56,7 @@ def collect(
     for section in merged:
         if not is_clean(json.dumps([section.items, section.data])):
             section.items, section.data = clean(section.items), clean(section.data)
+    merged = _with_contradictions(report, merged)
     _tell_once(merged)
     return Collected(
         ids.public_id("S", session_id), session.name, merged, digest(merged), events.last_event_id(db)
@@ -82,18 +85,34 @@ def _merged(found: Sequence[Section]) -> list[Section]:
     return sorted((one for one in by_name.values() if one.items or one.data.get("earlier")), key=lambda one: one.order)
 
 
+def _with_contradictions(report: Report, sections: list[Section]) -> list[Section]:
+    """What does not go together is told where it was told, and once more as such."""
+    try:
+        found = contradictions(sections, differences(report, sections))
+    except Exception:
+        log.exception("the contradictions could not be found")
+        return sections
+    return sorted([*sections, *found], key=lambda one: one.order)
+
+
 def _tell_once(sections: Sequence[Section]) -> None:
-    """A command that stands in a weightier section is only pointed to in the others."""
+    """A command that stands in a weightier place is only pointed to in the others."""
     told: dict[str, str] = {}
-    for section in sorted(sections, key=lambda one: (not one.pinned, one.priority)):
-        kept = []
-        for item in section.items:
-            launch = item.get("launch") if item.get("kind") == "command" else None
-            if launch is None or launch not in told:
-                kept.append(item)
-            if launch is not None:
-                told.setdefault(launch, section.title)
-        section.items = kept
+    commands = [
+        (not item.get("pinned", section.pinned), item.get("priority", section.priority), place, number)
+        for place, section in enumerate(sections)
+        for number, item in enumerate(section.items)
+        if item.get("kind") == "command"
+    ]
+    again: dict[int, set[int]] = {}
+    for *_, place, number in sorted(commands):
+        launch = sections[place].items[number]["launch"]
+        if launch in told:
+            again.setdefault(place, set()).add(number)
+        else:
+            told[launch] = sections[place].title
+    for place, numbers in again.items():
+        sections[place].items = [item for number, item in enumerate(sections[place].items) if number not in numbers]
     for section in sections:
         for item in section.items:
             if item.get("kind") == "launch" and item["id"] in told and section.title != told[item["id"]]:
