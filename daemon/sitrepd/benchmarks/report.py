@@ -69,14 +69,10 @@ def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[i
 
 def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any]]:
     """Command and folder of the launches of the best rows, by their ids."""
-    launch = r.table_of(report, "launch")
-    commands = {}
-    for public_id in {public_id: None for row in comparison.best[:BEST_SHOWN] for public_id in row.launches}:
-        found = report.db.get(launch, int(public_id[1:]))
-        if found is not None:
-            line = r.command_line(found.command, found.argv, found.env)
-            commands[public_id] = {"command": line, "cwd": found.cwd}
-    return commands
+    numbers = {int(public_id[1:]) for row in comparison.best[:BEST_SHOWN] for public_id in row.launches[:_AT_ONCE]}
+    these = col(r.table_of(report, "launch").id).in_(numbers)
+    found = r.rows(report, "launch", ("id", "command", "argv", "env", "cwd"), these, everywhere=True) if numbers else ()
+    return {f"L{row.id}": {"command": r.command_line(row.command, row.argv, row.env), "cwd": row.cwd} for row in found}
 
 
 # --- best --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,18 +24,19 @@ _LABELS = {"root_cause": "root cause", "rejected": "rejected option"}
 _OVER = ("refuted", "superseded")
 _LIST = "sitrep finding list"
 _MOST = 100
+_ORDER = {"confirmed": 0, "open": 1, "refuted": 2}
 
 
 def report(report: Report) -> list[Section]:
     """Sections `root_causes`, `decisions` and `open_points`; of very many, what weighs most is read whole."""
     every = r.rows(report, "finding", ("id", "kind", "status", "supersedes_id"))
     replaced = _replaced(every)
-    chosen = [row.id for *_, kinds in _SECTIONS for row in _weightiest(every, kinds, replaced)]
+    counts = Counter(row.kind for row in every)
+    chosen = [number for *_, kinds in _SECTIONS for number in _weightiest(every, kinds, replaced)]
     only = () if len(chosen) == len(every) else (col(r.table_of(report, "finding").id).in_(chosen),)
     found = sections(r.rows(report, "finding", _COLUMNS, *only), replaced)
     for section, (*_, kinds) in zip(found, _SECTIONS, strict=True):
-        earlier = sum(row.kind in kinds for row in every) - len(section.items)
-        section.data = r.present(earlier=earlier or None)
+        section.data = r.present(earlier=sum(counts[kind] for kind in kinds) - len(section.items) or None)
     return found
 
 
@@ -43,10 +45,13 @@ def _replaced(found: Iterable[Any]) -> dict[int, str]:
     return {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
 
 
-def _weightiest(found: Iterable[Any], kinds: Sequence[str], replaced: Mapping[int, str]) -> list[Any]:
-    """What holds before what is over, newer before older."""
-    those = [row for row in found if row.kind in kinds]
-    return sorted(those, key=lambda row: (_order(_status(row, replaced)), -row.id))[:_MOST]
+def _weightiest(newest_first: Iterable[Any], kinds: Sequence[str], replaced: Mapping[int, str]) -> list[int]:
+    """Numbers of what holds before those of what is over, newer before older."""
+    by_order: dict[int, list[int]] = {}
+    for number, kind, status, _ in newest_first:
+        if kind in kinds:
+            by_order.setdefault(_order("superseded" if number in replaced else status), []).append(number)
+    return [number for order in sorted(by_order) for number in by_order[order]][:_MOST]
 
 
 def sections(found: Sequence[Any], replaced: Mapping[int, str] | None = None) -> list[Section]:
@@ -67,11 +72,7 @@ def _rank(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def _order(status: str) -> int:
-    return {"confirmed": 0, "open": 1, "refuted": 2}.get(status, 3)
-
-
-def _status(row: Any, replaced: Mapping[int, str]) -> str:
-    return "superseded" if row.id in replaced else str(row.status)
+    return _ORDER.get(status, 3)
 
 
 def _item(row: Any, replaced_by: str | None) -> dict[str, Any]:
