@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from sqlmodel import Session
 
 from sitrepd import facts
+from sitrepd.decimals import unmark
 from sitrepd.errors import SitrepError
 from sitrepd.facts import Noun, Scope
 from sitrepd.runtime import Runtime
@@ -34,13 +35,17 @@ def _no_constant(name: str) -> Any:
 
 
 class ApiRoute(APIRoute):
-    """A route whose body keeps the decimals of its numbers."""
+    """A route whose body and answer keep the decimals of their numbers."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
 
         async def with_decimals(request: Request) -> Response:
             response: Response = await handle(DecimalRequest(request.scope, request.receive))
+            body = getattr(response, "body", None)
+            if body and (plain := unmark(bytes(body))) != body:
+                response.body = plain
+                response.headers["content-length"] = str(len(plain))
             return response
 
         return with_decimals

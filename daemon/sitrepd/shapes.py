@@ -16,10 +16,11 @@ from pydantic import (
     Field,
     PlainSerializer,
     Strict,
+    WithJsonSchema,
     create_model,
 )
 
-from sitrepd.storage.types import plain_json
+from sitrepd.decimals import to_json
 
 
 def _number(value: Any) -> Any:
@@ -46,7 +47,8 @@ Number = Annotated[
     Decimal,
     BeforeValidator(_number),
     Field(allow_inf_nan=False),
-    PlainSerializer(plain_json, return_type=float | int, when_used="json"),
+    PlainSerializer(to_json, return_type=float | int | str, when_used="json"),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "integer"}]}, mode="serialization"),
 ]
 Better = Literal["higher", "lower"]
 

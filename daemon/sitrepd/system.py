@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -14,10 +14,10 @@ from sitrepd import __version__, facts, portable
 from sitrepd.clock import iso
 from sitrepd.errors import UnknownId
 from sitrepd.links import Links
-from sitrepd.routing import FactId, HintDep, ReadDep, RuntimeDep, SessionId, TellerDep, session_id
+from sitrepd.routing import FactId, HintDep, ReadDep, RuntimeDep, SessionId, TellerDep, api_router, session_id
 from sitrepd.storage import events, ids
 
-router = APIRouter(tags=["daemon"])
+router = api_router("daemon")
 
 
 class About(BaseModel):
@@ -97,7 +97,7 @@ def get_fact(fact_id: FactId, db: ReadDep, runtime: RuntimeDep) -> dict[str, Any
         known = ", ".join(f"{prefix}1 ({noun.word})" for prefix, noun in sorted(runtime.registry.by_prefix.items()))
         raise UnknownId(f"{fact_id!r} is no id. Ids look like {known}.")
     told = facts.publish_one(db, runtime.registry, noun, facts.get(db, noun, fact_id))
-    return {"type": noun.word, **told.model_dump(mode="json", exclude_none=True)}
+    return {"type": noun.word, **told.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
 
 @router.post("/import", name="import_session", status_code=201)

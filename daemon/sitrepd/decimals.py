@@ -1,0 +1,31 @@
+"""Numbers in answers keep the decimals with which they were told: 88.80 is not printed as 88.8.
+
+Pydantic writes JSON numbers from floats alone, so a number that a float would shorten travels through it as a string
+that nobody else can make, and becomes a number again before the answer is sent.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from decimal import Decimal
+
+from pydantic import SerializationInfo
+
+from sitrepd.storage.types import plain_json
+
+_MARK = f"number {secrets.token_hex(16)} "
+_MARKED = re.compile(f'"{_MARK}(-?[0-9.]+)"'.encode())
+
+
+def to_json(value: Decimal, info: SerializationInfo) -> float | int | str:
+    """As int or float; where that changes its text, marked, if it is for an answer: FastAPI alone asks by alias."""
+    number, text = plain_json(value), str(value)
+    if not info.by_alias or repr(number) == text or "E" in text:
+        return number  # type: ignore[no-any-return]
+    return _MARK + text
+
+
+def unmark(body: bytes) -> bytes:
+    """The marked strings as numbers."""
+    return _MARKED.sub(rb"\1", body) if _MARK.encode() in body else body
