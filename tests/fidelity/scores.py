@@ -13,12 +13,13 @@ PINNED = ("running", "directive", "next_step", "best", "best_command", "root_cau
 
 @dataclass
 class Score:
-    """Of one type: how many facts there are, how many stand in the text, and those that do not."""
+    """Of one type: how many cases there are, how many are right, and what is wrong with the others."""
 
     type: str
     of: int = 0
     present: int = 0
     absent: list[Fact] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
 
     @property
     def share(self) -> float:
@@ -28,6 +29,7 @@ class Score:
         self.of += other.of
         self.present += other.present
         self.absent += other.absent
+        self.wrong += other.wrong
 
 
 def scores(text: str, facts: Iterable[Fact]) -> dict[str, Score]:
@@ -41,6 +43,7 @@ def scores(text: str, facts: Iterable[Fact]) -> dict[str, Score]:
             score.present += 1
         else:
             score.absent.append(fact)
+            score.wrong.append(" / ".join(fact.texts))
     return found
 
 

@@ -28,17 +28,7 @@ def best_command(text: str) -> Command | None:
 
 def command(line: str) -> Command:
     """Assignments in front, then the words up to a redirection or an ampersand."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="<>&|;")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    words: list[str] = []
-    for word in lexer:
-        if word and set(word) <= set("<>&|;"):
-            break
-        words.append(word)
-    # A descriptor's number in front of what ended the words belongs to it.
-    if words and words[-1] in ("1", "2") and re.search(rf" {words[-1]}[<>]", line):
-        words.pop()
+    words = shlex.split(line[: _end(line)])
     env = {}
     while words and _ASSIGNMENT.match(words[0]):
         name, _, value = words.pop(0).partition("=")
@@ -46,6 +36,21 @@ def command(line: str) -> Command:
     while words and words[0] in _AROUND:
         words.pop(0)
     return Command(env, words)
+
+
+def _end(line: str) -> int:
+    """Where the words end: before the first redirection, pipe or ampersand that is not quoted."""
+    quote, place = "", 0
+    while place < len(line):
+        char = line[place]
+        if char == "\\" and quote != "'":
+            place += 1
+        elif char in "'\"" and quote in ("", char):
+            quote = "" if quote else char
+        elif char in "<>|&;" and not quote:
+            return place - 1 if re.search(r"\s\d$", line[:place]) else place
+        place += 1
+    return place
 
 
 def next_step(text: str) -> str | None:
