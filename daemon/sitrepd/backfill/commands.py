@@ -26,6 +26,8 @@ _ASSIGNMENT = re.compile(r"\s*(?:export\s+)?[A-Za-z_]\w*=(?:[^\s;&|]*|\"[^\"]*\"
 _CD = re.compile(r"\s*cd\s+[^;&|]+\s*$")
 _LOOP = re.compile(r"\s*for\s+(?P<name>[A-Za-z_]\w*)\s+in\s+(?P<words>[^;$`*?]+?)\s*(?:;\s*do)?\s*$")
 _FENCE = re.compile(r"\s*(?:[$>%] )?")
+_USED = re.compile(r"\$\{?([A-Za-z_]\w*|[\d@*#?!])")
+_SET = re.compile(r"(?:^|[\s;])(?:export\s+)?([A-Za-z_]\w*)=", re.MULTILINE)
 _MOST_COMMANDS = 200
 
 # What a server has where nobody asked for anything else, under all releases; other settings are chosen at the start.
@@ -33,9 +35,11 @@ _UNASKED: dict[str, tuple[Any, ...]] = {
     "tp_size": (1,), "dp_size": (1,), "pp_size": (1,), "ep_size": (1,), "nnodes": (1,), "quantization": (None,),
     "context_length": (None,), "speculative_algorithm": (None,), "speculative_num_steps": (None,),
     "max_total_tokens": (None,), "enable_torch_compile": (False,), "disable_radix_cache": (False,),
-    "trust_remote_code": (False,), "lora_paths": (None, [], {}), "port": (30000, 8000), "host": ("127.0.0.1", "0.0.0.0", None),
+    "trust_remote_code": (False,), "lora_paths": (None, [], {}), "port": (30000, 8000),
+    "host": ("127.0.0.1", "0.0.0.0", None),
     "disable_cuda_graph": (False,), "enable_dp_attention": (False,), "cpu_offload_gb": (0,), "load_format": ("auto",),
     "json_model_override_args": ("{}", None), "is_embedding": (False,), "enable_hierarchical_cache": (False,),
+    "enable_metrics": (False,), "served_model_name": (None,), "skip_tokenizer_init": (False,),
 }  # fmt: skip
 _ALIASES = {
     "model": "model_path", "tensor_parallel_size": "tp_size", "tp": "tp_size", "data_parallel_size": "dp_size",
@@ -43,8 +47,6 @@ _ALIASES = {
     "ep": "ep_size", "speculative_algo": "speculative_algorithm", "mem_frac": "mem_fraction_static",
     "speculative_draft_model": "speculative_draft_model_path", "max_running_request": "max_running_requests",
 }  # fmt: skip
-_DECIDED = frozenset(("speculative_num_draft_tokens", "speculative_eagle_topk", "max_running_requests", "chunked_prefill_size",
-                      "attention_backend", "page_size", "mem_fraction_static"))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def is_script(data: bytes) -> bool:
 
 def written_commands(path: str, source: str, mtime: float, roots: Sequence[str]) -> list[Written]:
     """The commands in a script or a note; loops over written words are unrolled, all else must be known."""
-    found = []
+    found: list[Written] = []
     folders = _folders(path, roots)
     for number, prelude, line in _lines(source):
         if len(found) >= _MOST_COMMANDS:
@@ -117,7 +119,7 @@ def _folders(path: str, roots: Sequence[str]) -> list[str]:
 
 
 def _lines(source: str) -> Iterator[tuple[int, list[str], str]]:
-    """Lines that name a server, each with the assignments and changes of folder before it, once for each turn of a loop."""
+    """Lines that name a server, with the assignments and changes of folder before them, once a turn of a loop."""
     prelude: list[str] = []
     loops: list[tuple[str, list[str]]] = []
     for number, line in _logical(source):
@@ -160,8 +162,11 @@ def _turns(loops: Sequence[tuple[str, list[str]]]) -> Iterator[list[str]]:
 
 def _parsed(prelude: Sequence[str], line: str, folder: str) -> ShellCommand | None:
     """None for what is no server, or whose words cannot all be known."""
+    source = "\n".join([*prelude, line.strip()])
+    if not set(_USED.findall(source)) <= set(_SET.findall(source)):
+        return None
     try:
-        command = parse_command("\n".join([*prelude, line.strip()]), {}, folder)
+        command = parse_command(source, {}, folder)
     except CommandError:
         return None
     if not command.understood or command.raw_words or engine_for(command.argv).name == "generic":
@@ -217,14 +222,22 @@ def _agrees(facts: CommandFacts, start: Start) -> bool:
     if start.engine != "sglang":
         return _agrees_with_asked(facts, start.settings)
     asked = {_ALIASES.get(name, name): value for name, value in facts.flags.items()}
-    for name, value in asked.items():
-        if name in start.settings and name not in _DECIDED and not _same(value, start.settings[name]):
-            return False
+    adjusted = {"speculative_num_draft_tokens"} if any("is adjusted" in one for one in start.warnings) else set()
+    both = asked.keys() & start.settings.keys() - adjusted
+    if not all(_same(asked[name], start.settings[name]) for name in both):
+        return False
     if facts.model_path and start.model and facts.model_path != start.model:
         return False
     return all(
-        start.settings[name] in values or name in asked for name, values in _UNASKED.items() if name in start.settings
+        start.settings[name] in values or name in asked or _follows(name, start)
+        for name, values in _UNASKED.items()
+        if name in start.settings
     )
+
+
+def _follows(name: str, start: Start) -> bool:
+    """Whether the engine has set it by itself: the model is served under its own name."""
+    return name == "served_model_name" and start.settings[name] == start.model
 
 
 def _agrees_with_asked(facts: CommandFacts, settings: Mapping[str, Any]) -> bool:

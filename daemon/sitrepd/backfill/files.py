@@ -120,7 +120,7 @@ def _kind(name: str) -> str | None:
 
 
 def writers() -> dict[tuple[int, int], int]:
-    """Files that a process of this machine has open for writing, by device and inode, with its pid; what may be seen."""
+    """Files that processes of this machine have open for writing, by device and inode, as far as may be seen."""
     found: dict[tuple[int, int], int] = {}
     for process in Path("/proc").glob("[0-9]*/fd"):
         pid = int(process.parent.name)

@@ -40,7 +40,8 @@ class Picture:
                 self._ended(event)
             case e.Sized():
                 self.sizes[event.name, event.role, event.rank] = {
-                    "name": event.name, "role": event.role, "rank": event.rank, "value": event.value, "unit": event.unit,
+                    "name": event.name, "role": event.role, "rank": event.rank,
+                    "value": event.value, "unit": event.unit,
                 }  # fmt: skip
             case e.Listening() if event.port is not None:
                 self.port = event.port

@@ -18,16 +18,21 @@ from sitrepd.redact import redact_text
 
 _SGLANG = re.compile(
     rb"server_args=(?:ServerArgs\(|\{)|Load weight begin\.|Init torch distributed begin|Init parallel begin"
-    rb"|The server is fired up and ready|launch_server(?:\.py)?: error:|Scheduler hit an exception|kill_process_tree called"
+    rb"|The server is fired up and ready|launch_server(?:\.py)?: error:|Scheduler hit an exception"
+    rb"|kill_process_tree called"
     rb"|\] (?:Prefill|Decode) batch[.,]|sglang\.launch_server|Load weight end\.|Memory pool end\."
     rb"|\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?: DP\d+)?(?: PP\d+)? TP\d+|\bmax_total_num_tokens=\d+, "
 )
 _VLLM = re.compile(
-    rb"vLLM API server version|\((?:APIServer|EngineCore\w*|Worker\w*)[^()\n]{0,40} pid=\d+\)|Initializing an? (?:V1 )?LLM engine"
-    rb"|non-default args: |Starting vLLM API server|vllm(?: serve)?: error:|api_server\.py: error:|vllm serve |vllm\.entrypoints"
-    rb"|Avg prompt throughput: "
+    rb"vLLM API server version|\((?:APIServer|EngineCore\w*|Worker\w*)[^()\n]{0,40} pid=\d+\)|non-default args: "
+    rb"|Initializing an? (?:V1 )?LLM engine|Starting vLLM API server|vllm(?: serve)?: error:|api_server\.py: error:"
+    rb"|vllm serve |vllm\.entrypoints|Avg prompt throughput: "
 )
 _WEAK = re.compile(rb"/sglang/srt/|/vllm/(?:v1|engine|entrypoints|executor|worker)/")
+_PRINTED = re.compile(
+    rb"server_args=|Load weight begin|fired up and ready|\(most recent call last\)|(?m:^usage: )|: error: "
+    rb"|(?m:^(?:\[20\d\d-\d\d-\d\d \d\d:|(?:\([A-Z][^)\n]*\) )?(?:INFO|WARNING|ERROR) \d\d-\d\d ))"
+)
 _CLIENT = re.compile(rb"=+ (?:Offline )?(?:Serving )?Benchmark Result =+")
 _LOG_NAME = re.compile(
     r"\.(?:log|out|err|jsonl|ndjson|txt)(?:[.\d-]*)(?:\.(?:gz|bz2|xz))?$|^nohup|^slurm|(?:^|[-_.])logs?(?:$|[-_.\d])",
@@ -76,23 +81,14 @@ def _read(candidate: Candidate, asked: Asked) -> tuple[Reading, list[Written]]:
     written: list[Written] = []
     if candidate.size == len(head) and SCRIPT.search(_name(path)) and is_script(head):
         written = written_commands(path, head.decode("utf-8", "replace"), candidate.mtime, asked.folders)
-    if written and not _is_server(head):
+    if is_script(head) and not _is_server(head):
         return reading, written
     return _told(path, head, mtime, candidate, asked), written
 
 
 def _is_server(head: bytes) -> bool:
     """Whether it is a log, and no script or note that names the command of one."""
-    return any(
-        pattern.search(head)
-        for pattern in (
-            re.compile(rb"server_args=|Load weight begin|fired up and ready|\(most recent call last\)"),
-            _STAMPED,
-        )
-    )
-
-
-_STAMPED = re.compile(rb"(?m)^(?:\[20\d\d-\d\d-\d\d \d\d:|(?:\([A-Z][^)\n]*\) )?(?:INFO|WARNING|ERROR) \d\d-\d\d )")
+    return _PRINTED.search(head) is not None
 
 
 def _told(path: str, head: bytes, mtime: datetime, candidate: Candidate, asked: Asked) -> Reading:

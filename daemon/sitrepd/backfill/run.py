@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from sitrepd.backfill import commands, tie
 from sitrepd.backfill.commands import Written
 from sitrepd.backfill.files import Candidate, Walk, writers
-from sitrepd.backfill.found import Found, Passed, Reading, Start
+from sitrepd.backfill.found import Found, Passed, Reading, Result, Start
 from sitrepd.backfill.read import Asked, read_file
 
 _ALONE_BYTES = 48 << 20
@@ -54,7 +54,6 @@ def _readings(candidates: Sequence[Candidate], asked: Asked, size: int) -> Itera
             yield from told
 
 
-
 def _bundles(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
     bundles: list[list[Candidate]] = []
     small: list[Candidate] = []
@@ -76,7 +75,7 @@ def _settle(found: Found, written: Sequence[Written], identities: dict[str, tupl
     found.starts.sort(key=lambda start: (start.started_at or start.last_at, start.path, start.line))
     _mark_running(found, identities)
     commands.attach(found.starts, written)
-    kept = {}
+    kept: dict[str, Result] = {}
     for result in sorted(found.results, key=lambda result: result.path):
         kept.setdefault(result.key, result)
     copies = len(found.results) - len(kept)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
@@ -27,6 +28,8 @@ _STAMPS = re.compile(
     rb"\[(20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)|\b(?:INFO|WARNING|ERROR|DEBUG) (\d\d-\d\d \d\d:\d\d:\d\d)[ .]"
 )
 _TAIL = 64 << 10
+_PREAMBLE = 60
+_PAUSE = timedelta(seconds=3)
 _NO_FINDING = (None, "request_rejected", "slow_load")
 _CUT = "Its log does not show the beginning of the start."
 _UNTIMED = "Its log has no times: the start and the end are those of the file's last change."
@@ -50,8 +53,9 @@ class _Log:
         self.starts: list[Start] = []
         self._parser = engine_named(engine).parser(tz=tz)
         self._thinner = Thinner(engine)
-        self._line = 1
         self._traced: str | None = None
+        self._block = b""
+        self._recent: deque[tuple[datetime, Line]] = deque(maxlen=_PREAMBLE)
         self._begin(1)
 
     def _begin(self, line: int) -> None:
@@ -59,15 +63,15 @@ class _Log:
         self._first_at: datetime | None = None
         self._last_at: datetime | None = None
         self._begun_by: str | None = None
+        self._set_at: datetime | None = None
 
     def feed(self, block: bytes) -> None:
+        self._block = block
         for line in self._thinner.lines(block):
             self._feed(line)
-        last = None
-        for last in _STAMPS.finditer(block, max(0, len(block) - _TAIL)):
-            pass
-        if last is not None:
-            self._last_at = self._time(last) or self._last_at
+        stamps = list(_STAMPS.finditer(block, max(0, len(block) - _TAIL)))
+        if stamps:
+            self._last_at = self._time(stamps[-1]) or self._last_at
 
     def _feed(self, line: Line) -> None:
         if self._first_at is None and (stamp := _STAMPS.search(line.text)):
@@ -78,10 +82,7 @@ class _Log:
         for piece in raw.split("\r"):
             events = self._parser.feed(unwrapped(piece), self.mtime)
             if any(isinstance(event, e.Restarted) for event in events):
-                self.cut()
-                self._begin(line.number)
-                self._thinner.start_again()
-                self._first_at = next((at for stamp in _STAMPS.finditer(line.text) if (at := self._time(stamp))), None)
+                self._start_again(line)
             for event in events:
                 self._note(event)
             if piece:
@@ -89,12 +90,37 @@ class _Log:
                 gap = False
         if (stamp := _STAMPS.search(line.text)) and (at := self._time(stamp)):
             self._last_at = at
-        self._line = line.number
+            self._recent.append((at, line))
+
+    def _start_again(self, line: Line) -> None:
+        """What the new server printed before its settings follows the last pause in the log."""
+        stamp = _STAMPS.search(line.text)
+        at = self._time(stamp) if stamp else None
+        first, begun = line, at
+        for earlier, before in reversed(self._recent):
+            if begun is None or not timedelta(0) <= begun - earlier <= _PAUSE:
+                self._last_at = self._last_before(first) or earlier
+                break
+            first, begun = before, earlier
+        else:
+            first, begun = line, at
+        self.cut()
+        self._begin(first.number)
+        self._first_at = begun
+        self._recent.clear()
+        self._thinner.start_again()
+
+    def _last_before(self, line: Line) -> datetime | None:
+        """The time of the last line before that one, of those that were passed over too."""
+        place = self._block.find(line.text)
+        stamps = list(_STAMPS.finditer(self._block, max(0, place - _TAIL), max(place, 0)))
+        return self._time(stamps[-1]) if stamps else None
 
     def _note(self, event: e.LogEvent) -> None:
         self._picture.feed(event)
         if isinstance(event, e.Settings):
             self._begun_by, self._traced = self._traced or self._begun_by, None
+            self._set_at = self._set_at or (event.at if event.at != self.mtime else None)
 
     def _time(self, stamp: re.Match[bytes]) -> datetime | None:
         if stamp[1]:
@@ -161,9 +187,9 @@ class _Log:
     def _key(self) -> str:
         """The same for a copy and for a log that has grown; by the path where the log draws no seed of its own."""
         settings = self._picture.settings
-        told: list[Any] = [self.engine, self._first_at.isoformat() if self._first_at else None, settings]
-        if self._first_at is None or not isinstance(settings.get("random_seed"), int):
-            told += [self.path, len(self.starts)]
+        told: list[Any] = [self.engine, settings, self._set_at.isoformat() if self._set_at else None]
+        if self._set_at is None or not isinstance(settings.get("random_seed"), int):
+            told += [self.path, len(self.starts), self._first_at.isoformat() if self._first_at else None]
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -62,7 +62,7 @@ def blocks(file: BinaryIO) -> Iterator[bytes]:
 def is_binary(data: bytes) -> bool:
     """Whether a tenth of it is neither text nor what terminals understand."""
     sample = data[: 32 << 10]
-    odd = len(sample.translate(None, _TEXT))
+    odd = len(sample.translate(None, _TEXT)) + sample.decode("utf-8", "replace").count("\ufffd") // 2
     return bool(sample) and (odd > len(sample) // 10 or sample.count(b"\0") > len(sample) // 50)
 
 

@@ -129,7 +129,8 @@ def _launch_line(start: Start, settled: dict[str, dict[str, str]]) -> dict[str, 
     took = (start.ready_at - start.started_at).total_seconds() if start.ready_at and start.started_at else None
     return _line(start.key, settled) | _without_none(
         {
-            "path": start.path, "line": start.line, "name": name_of(start), "engine": start.engine, "state": start.state,
+            "path": start.path, "line": start.line, "name": name_of(start), "engine": start.engine,
+            "state": start.state,
             "started_at": start.started_at, "ready_after_s": took, "model": start.model, "failure": start.failure,
             "category": (start.cause or {}).get("category"),
             "command": (start.command or {}).get("command", "not recorded"),

@@ -36,8 +36,9 @@ _PLACE = re.compile(r"(?<![\w])(epoch|step|global_step|iter(?:ation)?)s?\s*[\[(#
 _RECORD = re.compile(r"\{'[^{}]*\}")
 _STAMP = re.compile(r"(20\d\d[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)")
 _SIGN = re.compile(
-    rb"\{'(?:loss|eval_loss|train_runtime|train_loss)'|\b[Ee]poch\b[^\n]{0,200}\b(?:loss|acc)|\b(?:loss|acc)\w*\b[^\n]{0,200}\b[Ee]poch\b"
-    rb"|\b(?:step|iter(?:ation)?)s?\b[^\n]{0,12}\d[^\n]{0,200}\bloss\b"
+    rb"\{'(?:loss|eval_loss|train_runtime|train_loss)'|\bepoch\b[^\n]{0,200}\b(?:loss|acc)"
+    rb"|\b(?:loss|acc)\w*\b[^\n]{0,200}\bepoch\b|\b(?:step|iter(?:ation)?)s?\b[^\n]{0,12}\d[^\n]{0,200}\bloss\b",
+    re.IGNORECASE,
 )
 _IGNORED = frozenset(("total_flos", "train_runtime", "train_samples_per_second", "train_steps_per_second"))
 _PLAIN_NAMES = ("trainer_state", "train", "training", "log", "output", "stdout", "metrics", "history", "nohup")
@@ -86,17 +87,18 @@ def read_records(path: str, mtime: datetime) -> Reading:
         reading.passed.append(Passed(path, f"a state file of more than {_MOST_STATE_BYTES >> 20} MiB"))
         return reading
     try:
-        told = json.loads(data, parse_float=Decimal, parse_constant=Decimal)
-        documents: Iterable[Any] = told.get("log_history", [told]) if isinstance(told, dict) else told
+        told: Any = json.loads(data, parse_float=Decimal, parse_constant=Decimal)
+        told = told.get("log_history", [told]) if isinstance(told, dict) else told
+        documents: Iterable[Any] = told if isinstance(told, list) else ()
     except (ValueError, RecursionError):
         documents = _lines(data)
-    for document in documents if isinstance(documents, Iterable) else ():
+    for document in documents:
         if isinstance(document, Mapping) and (point := _point(document)):
             points.add(point)
         elif not isinstance(document, Mapping):
             bad += 1
     if bad:
-        reading.passed.append(Passed(path, f"{bad} of its lines are no JSON objects (the others were read)"))
+        reading.passed.append(Passed(path, f"lines that are no JSON objects: {bad} (the others were read)"))
     _finish(reading, points, path, mtime, mtime, timed=False)
     return reading
 
@@ -155,7 +157,7 @@ def _points_of(line: str) -> Iterator[dict[str, Any]]:
 
 def _exact(record: str, told: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers as they were written: 2e-05 and 1.50 keep their digits."""
-    written = dict((name, value) for name, value, _ in _PAIR.findall(record))
+    written = {name: value for name, value, _ in _PAIR.findall(record)}
     return {name: written.get(name, value) if isinstance(value, float | int) else value for name, value in told.items()}
 
 
