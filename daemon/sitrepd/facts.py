@@ -141,10 +141,12 @@ def get(db: Session, noun: Noun, text: str) -> Any:
     return db.get(noun.table, number_of(db, noun, text))
 
 
-def page(db: Session, noun: Noun, session_id: int | None, limit: int, cursor: str | None, **equal: Any) -> Page:
-    """Facts of one kind, newest first, at most `limit`; `equal` filters by column."""
+def page(
+    db: Session, noun: Noun, session_id: int | None, limit: int, cursor: str | None, *where: Any, **equal: Any
+) -> Page:
+    """Facts of one kind, newest first, at most `limit`; `where` and `equal`, by column, filter."""
     table = noun.table
-    conditions = [] if session_id is None else [col(table.session_id) == session_id]
+    conditions = [*where, *([] if session_id is None else [col(table.session_id) == session_id])]
     conditions += [col(getattr(table, name)) == value for name, value in equal.items() if value is not None]
     count = db.exec(select(func.count()).select_from(table).where(*conditions)).one()
     query = select(table).where(*conditions).order_by(col(table.id).desc()).limit(limit + 1)
@@ -239,6 +241,8 @@ def create(db: Session, noun: Noun, data: FactIn, scope: Scope, number: int | No
         imported_from=scope.imported_from,
     )
     _assign(db, noun, row, {name: getattr(data, name) for name in noun.fields}, scope)
+    if getattr(data, "started_at", None) is not None:
+        _check_times(row)
     db.add(row)
     db.flush()
     for child in noun.children:
@@ -258,6 +262,8 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
         raise InvalidFact(f"{', '.join(required)} cannot be emptied.", errors=[{"field": name} for name in required])
     before = _noted(db, noun, row, changed, scope)
     _assign(db, noun, row, changed, scope)
+    if not {"started_at", "ended_at"}.isdisjoint(changed):
+        _check_times(row)
     for child in noun.children:
         if child.field in changed:
             _replace_children(db, child, row, changed[child.field])
@@ -268,6 +274,13 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
     events.record(db, f"{noun.word}.changed", subject, row.session_id, fields=sorted(changed), changes=changes)
     settle(db, noun, row, scope)
     return row
+
+
+def _check_times(row: Any) -> None:
+    started, ended = getattr(row, "started_at", None), getattr(row, "ended_at", None)
+    if started is not None and ended is not None and ended < started:
+        told = f"ended_at ({iso(ended)}) is before started_at ({iso(started)})"
+        raise InvalidFact(f"{told}.", errors=[{"field": "ended_at", "message": told}])
 
 
 def _noted(db: Session, noun: Noun, row: Any, names: Iterable[str], scope: Scope) -> dict[str, Any]:

@@ -115,13 +115,16 @@ def session_id(db: Session, told: str, hint: current.Hint) -> int:
     return current.resolve(db, hint if told == "current" else current.Hint(told))
 
 
-def fact_routes(noun: Noun, *, create: bool = True, update: bool = True, nested: bool = True) -> APIRouter:
+def fact_routes(
+    noun: Noun, *, create: bool = True, update: bool = True, nested: bool = True, listing: bool = True
+) -> APIRouter:
     """Create, read, list and change facts of one kind, also below /sessions/{session_id}."""
     router = api_router(noun.plural)
     name = noun.word
     if create and noun.writable:
         _add_create(router, noun)
-    _add_list(router, noun, nested and noun.in_session)
+    if listing:
+        _add_list(router, noun, nested and noun.in_session)
 
     def read(fact_id: FactId, db: ReadDep, runtime: RuntimeDep) -> Any:
         return facts.publish_one(db, runtime.registry, noun, facts.get(db, noun, fact_id))

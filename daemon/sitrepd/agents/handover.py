@@ -31,7 +31,7 @@ async def hand_over(runtime: Runtime, session_id: int, place: Place, trigger: st
     runtime.activity.touch(session_id)
     await checkpoints(runtime).make(session_id, trigger, cause)
     budget = min(runtime.settings.checkpoint_budget, MOST_CHARACTERS)
-    handed = await deliver.resume(runtime, session_id, place.client, budget, MOST_BYTES, place.conversation)
+    handed = await deliver.resume(runtime, session_id, place.client, budget, MOST_BYTES, place.conversation, "hook")
     return handed.text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +11,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from sitrepd.checkpoints import changes, words
+from sitrepd.checkpoints import changes, echoes, words
 from sitrepd.checkpoints.budget import Part
 from sitrepd.checkpoints.collect import collect
-from sitrepd.checkpoints.models import Checkpoint, Delivery
+from sitrepd.checkpoints.models import Channel, Checkpoint, Delivery
 from sitrepd.checkpoints.quote import one_line
 from sitrepd.checkpoints.render import short, to_markdown
 from sitrepd.checkpoints.service import checkpoints
@@ -23,12 +22,16 @@ from sitrepd.clock import iso, utc_now
 from sitrepd.runtime import Runtime
 from sitrepd.storage import events, ids
 
-_NAMED = re.compile(r"\bC([1-9]\d{0,17})\b")
 _IDS = 40
 _LEAST = 1000
 # Of the budget, at most this part goes to what is new; the rest is for the stored text.
 _DELTA_SHARE = 0.4
+# Only now and then is it looked whether there are too many.
+_TIDY_EVERY = 20
 _LOADING = ("starting", "loading", "capturing", "warming")
+
+
+echo = echoes.echo
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,19 @@ async def resume(
     budget: int | None,
     most_bytes: int | None = None,
     conversation: str | None = None,
+    channel: Channel = "http",
 ) -> Handover:
     """The latest checkpoint for an agent: what is new since, then the stored text, within the budget as a whole."""
     made = checkpoints(runtime)
     row = await made.latest(session_id)
     number = await runtime.store.write_async(lambda db: ids.allocate(db, "delivery"))
     text = await asyncio.to_thread(_fitting, runtime, row, number, budget, most_bytes)
-    await runtime.store.write_async(lambda db: _remember(db, row, number, to, budget, text, conversation))
+    now = utc_now()
+    delivery = Delivery(
+        id=number, session_id=row.session_id, at=now, observed_at=now, provenance="observed", checkpoint_id=row.id,
+        to=to, budget=budget, bytes=len(text.encode()), conversation=conversation, channel=channel,
+    )  # fmt: skip
+    await runtime.store.write_async(lambda db: _remember(db, delivery, runtime.settings.deliveries_keep))
     return Handover(text, ids.public_id("C", row.id or 0), number)
 
 
@@ -81,6 +90,9 @@ def _text(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None) 
             sections = [section.model_dump() for section in collected.sections]
             new = [templates.typeset(one) for one in _about(sections, found.by_subject.keys())]
         alive = _alive(db, runtime, row.session_id or 0)
+        unproved = echoes.unproved(echoes.waiting(db, row.session_id or 0, now), now)
+    if unproved is not None:
+        alive.append(unproved)
     room = None if budget is None else int(budget * _DELTA_SHARE)
     delta = _delta(row, delivery, now, since, found, alive, new, room)
     return delta + "\n" + to_markdown(row.rendered, None if budget is None else budget - len(delta) - 1, templates)
@@ -153,42 +165,11 @@ def _state(launch: Any) -> str:
     return f"is {launch.state} now: {', '.join(part for part in parts if part)}"
 
 
-def _remember(
-    db: Session, row: Checkpoint, number: int, to: str, budget: int | None, text: str, conversation: str | None
-) -> None:
-    now = utc_now()
-    db.add(
-        Delivery(
-            id=number, session_id=row.session_id, at=now, observed_at=now, provenance="observed", checkpoint_id=row.id,
-            to=to, budget=budget, bytes=len(text.encode()), conversation=conversation,
-        )
-    )  # fmt: skip
-    checkpoint = ids.public_id("C", row.id or 0)
-    events.record(db, "delivery.created", str(number), row.session_id, to=to, checkpoint=checkpoint)
-
-
-# --- echoes ------------------------------------------------------------------------------------------------------
-
-
-def named(text: str) -> list[int]:
-    """Numbers of the checkpoints that a text names."""
-    return [int(number) for number in dict.fromkeys(_NAMED.findall(text))]
-
-
-async def echo(runtime: Runtime, session_id: int, text: str) -> list[int]:
-    """Mark the deliveries whose checkpoint the text names; their numbers, also of those that were marked before."""
-    numbers = named(text)
-    if not numbers:
-        return []
-    query = select(Delivery).where(Delivery.session_id == session_id, col(Delivery.checkpoint_id).in_(numbers))
-
-    def job(db: Session) -> list[int]:
-        rows = db.exec(query.order_by(col(Delivery.id))).all()
-        for row in rows:
-            if not row.echoed:
-                row.echoed, row.echoed_at = True, utc_now()
-                db.add(row)
-                events.record(db, "delivery.changed", str(row.id), session_id, fields=["echoed"])
-        return [row.id or 0 for row in rows]
-
-    return await runtime.store.write_async(job)
+def _remember(db: Session, row: Delivery, keep: int) -> None:
+    """A row for each hand-over; who polls pushes out the oldest ones."""
+    if row.id is not None and row.id % _TIDY_EVERY == 0:
+        echoes.forget(db, row.session_id, keep)
+    db.add(row)
+    checkpoint = ids.public_id("C", row.checkpoint_id or 0)
+    told = {"to": row.to, "checkpoint": checkpoint, "channel": row.channel}
+    events.record(db, "delivery.created", str(row.id), row.session_id, **told)

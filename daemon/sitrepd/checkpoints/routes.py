@@ -16,17 +16,19 @@ from sitrepd.checkpoints import deliver
 from sitrepd.checkpoints.budget import parse_budget
 from sitrepd.checkpoints.latest import Latest, latest_of, response
 from sitrepd.checkpoints.models import (
+    Channel,
     Checkpoint,
+    CheckpointMarks,
     CheckpointPublic,
     CheckpointSummary,
     Delivery,
     DeliveryPublic,
     DeliveryUpdate,
 )
-from sitrepd.checkpoints.service import checkpoints
+from sitrepd.checkpoints.service import checkpoints, find_checkpoint
 from sitrepd.checkpoints.slice import CHECKPOINT, DELIVERY
 from sitrepd.clock import utc_now
-from sitrepd.errors import InvalidFact, NoSession, UnknownId
+from sitrepd.errors import Conflict, InvalidFact, NoSession, UnknownId
 from sitrepd.facts import Scope
 from sitrepd.routing import (
     Cursor,
@@ -41,18 +43,21 @@ from sitrepd.routing import (
     api_router,
     fact_routes,
     get_runtime,
+    listed,
     problems,
     session_id,
 )
 from sitrepd.runtime import Runtime
 from sitrepd.sessions import current
 from sitrepd.shapes import Name, Shape, Text
+from sitrepd.storage import ids
 
 router = api_router("checkpoints")
 
 _FORMAT = "md, json, html or txt; else what Accept asks for"
 _BUDGET = "Characters (9000), tokens (2000t), brief, standard or full; at least 1000 characters."
 BudgetQuery = Annotated[str | None, Query(description=_BUDGET, examples=["9000"])]
+Waiting = Annotated[bool, Query(description="Only those that are not known to have arrived.")]
 FormatQuery = Annotated[str | None, Query(description=f"{_FORMAT}.", examples=["md"])]
 _TEXTS: dict[str, Any] = {
     "description": "The checkpoint.",
@@ -62,12 +67,16 @@ _TEXTS: dict[str, Any] = {
 
 
 class CheckpointAsked(Shape):
-    trigger: Name = Field("asked", description="What it is made for.", max_length=80)
+    trigger: Name = Field(
+        "asked", description="What it is made for, such as before compaction, after compaction.", max_length=80
+    )
+    cause: Name | None = Field(None, description="What caused that.", max_length=400)
 
 
 class Resumed(Shape):
     to: Name = Field("rest", description="Who it is handed to.")
     budget: int | Text | None = Field(None, description=_BUDGET)
+    channel: Channel | None = Field(None, description="The way it goes; known of the command line, else http.")
 
 
 _ASKED, _RESUMED = CheckpointAsked(), Resumed()  # where there is no body
@@ -141,7 +150,7 @@ async def create(
     """Make a checkpoint now; where no fact has changed, the latest one is answered, and no number is used."""
     number = await _session(runtime, fact_session, hint)
     runtime.activity.touch(number)
-    made = await checkpoints(runtime).make(number, body.trigger)
+    made = await checkpoints(runtime).make(number, body.trigger, body.cause)
     response.status_code = 201 if made.new else 200
     response.headers["Location"] = f"/api/v1/checkpoints/C{made.checkpoint.id}"
     return _public(runtime, made.checkpoint)
@@ -158,6 +167,7 @@ async def read(
 ) -> Any:
     """A stored checkpoint: all of it as a fact, or its text in a format and size; both never change."""
     row = await asyncio.to_thread(_row, runtime, fact_id)
+    fact_id = CHECKPOINT.public_id(row.id)
     form = Latest.form(format, request.headers.get("accept", ""), None)
     if form is None and budget is None:
         told: CheckpointPublic = _public(runtime, row)
@@ -167,6 +177,32 @@ async def read(
     return Latest.conditional(response(text, form or "md", fact_id.upper()), request.headers.get("if-none-match"))
 
 
+@router.patch(
+    "/checkpoints/{fact_id}", name="mark_checkpoint", response_model=CheckpointSummary,
+    response_model_exclude_none=True, responses=problems(UnknownId, InvalidFact, Conflict),
+)  # fmt: skip
+async def mark(fact_id: FactId, body: CheckpointMarks, runtime: RuntimeDep, teller: TellerDep) -> Any:
+    """Name a checkpoint, pin it, or take that back; nothing else of it ever changes."""
+
+    def job(db: Session) -> Any:
+        row = find_checkpoint(db, fact_id)
+        if body.name is not None:
+            _refuse_name(db, row, body.name)
+        facts.update(db, CHECKPOINT, row, body, Scope(runtime.registry, teller))
+        db.flush()
+        return _summary(row, len(row.markdown))
+
+    return await runtime.store.write_async(job)
+
+
+def _refuse_name(db: Session, row: Checkpoint, name: str) -> None:
+    if ids.parse_id(name) is not None:
+        raise InvalidFact(f"name={name!r} looks like an id.", errors=[{"field": "name", "message": "no id"}])
+    other = db.exec(select(Checkpoint.id).where(Checkpoint.name == name, col(Checkpoint.id) != row.id)).first()
+    if other is not None:
+        raise Conflict(f"C{other} has the name {name!r} already; take it away there, or choose another.")
+
+
 @router.post(
     "/sessions/{fact_session}/resume",
     name="resume_session",
@@ -174,15 +210,17 @@ async def read(
     responses={200: _TEXTS, **problems(NoSession, UnknownId, InvalidFact)},
 )
 async def resume(
-    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, body: Resumed = _RESUMED, format: FormatQuery = None
-) -> Response:
+    fact_session: SessionId, runtime: RuntimeDep, hint: HintDep, teller: TellerDep, body: Resumed = _RESUMED,
+    format: FormatQuery = None,
+) -> Response:  # fmt: skip
     """Hand the latest checkpoint over: what is new since in front of the stored text, and a delivery to remember it."""
     if format not in (None, "md", "txt", "json"):
         raise InvalidFact(f"format={format!r}: a hand-over is md, txt or json.")
     budget = runtime.settings.checkpoint_budget if body.budget is None else parse_budget(str(body.budget))
     number = await _session(runtime, fact_session, hint)
     runtime.activity.touch(number)
-    handed = await deliver.resume(runtime, number, body.to, budget)
+    channel = body.channel or _channel(teller)
+    handed = await deliver.resume(runtime, number, body.to, budget, conversation=hint.conversation, channel=channel)
     if format == "json":
         document = Handed(checkpoint=handed.checkpoint, delivery=str(handed.delivery), text=handed.text)
         return Response(document.model_dump_json(), media_type="application/json")
@@ -193,7 +231,7 @@ async def resume(
 async def echo(fact_session: SessionId, body: Echo, runtime: RuntimeDep, hint: HintDep) -> Echoed:
     """What an agent answered: deliveries of the checkpoints that it names have arrived."""
     number = await _session(runtime, fact_session, hint)
-    numbers = await deliver.echo(runtime, number, body.text)
+    numbers = await deliver.echo(runtime, number, body.text, hint.conversation)
 
     def read_back() -> list[Any]:
         with runtime.store.read() as db:
@@ -201,6 +239,32 @@ async def echo(fact_session: SessionId, body: Echo, runtime: RuntimeDep, hint: H
             return facts.publish(db, runtime.registry, DELIVERY, rows)
 
     return Echoed(deliveries=await asyncio.to_thread(read_back))
+
+
+@router.get("/deliveries", name="list_deliveries", response_model_exclude_none=True)
+def list_deliveries(
+    db: ReadDep, runtime: RuntimeDep, hint: HintDep, request: Request, limit: Limit = 100, cursor: Cursor = None,
+    waiting: Waiting = False,
+) -> Listed[DeliveryPublic]:  # fmt: skip
+    """List, newest first; with `waiting` those that nobody named and no transcript proves."""
+    asked = "session" in request.query_params or "x-sitrep-session" in request.headers
+    return _deliveries(db, runtime, current.resolve(db, hint) if asked else None, limit, cursor, waiting)
+
+
+@router.get("/sessions/{fact_session}/deliveries", name="list_session_deliveries", response_model_exclude_none=True)
+def list_deliveries_in(
+    fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep, limit: Limit = 100,
+    cursor: Cursor = None, waiting: Waiting = False,
+) -> Listed[DeliveryPublic]:  # fmt: skip
+    """List those of a session, newest first; with `waiting` those that nobody named and no transcript proves."""
+    return _deliveries(db, runtime, session_id(db, fact_session, hint), limit, cursor, waiting)
+
+
+def _deliveries(
+    db: Session, runtime: Runtime, number: int | None, limit: int, cursor: str | None, waiting: bool
+) -> Any:
+    where = (col(Delivery.echoed).is_(False), col(Delivery.proof).is_(None)) if waiting else ()
+    return listed(db, runtime, DELIVERY, facts.page(db, DELIVERY, number, limit, cursor, *where))
 
 
 @router.patch(
@@ -221,6 +285,12 @@ async def change_delivery(fact_id: FactId, body: DeliveryUpdate, runtime: Runtim
     return await runtime.store.write_async(job)
 
 
+def _channel(teller: str) -> Channel:
+    """By what the caller says it is."""
+    client = teller.removeprefix("told:")
+    return next((one for one in ("cli", "hook", "mcp") if client.startswith(one)), "http")  # type: ignore[return-value]
+
+
 async def _session(runtime: Runtime, told: str, hint: current.Hint) -> int:
     def look() -> int:
         with runtime.store.read() as db:
@@ -231,7 +301,7 @@ async def _session(runtime: Runtime, told: str, hint: current.Hint) -> int:
 
 def _row(runtime: Runtime, fact_id: str) -> Any:
     with runtime.store.read() as db:
-        return facts.get(db, CHECKPOINT, fact_id)
+        return find_checkpoint(db, fact_id)
 
 
 def _public(runtime: Runtime, row: Checkpoint) -> Any:
@@ -239,25 +309,34 @@ def _public(runtime: Runtime, row: Checkpoint) -> Any:
         return facts.publish_one(db, runtime.registry, CHECKPOINT, row)
 
 
+_SUMMED = ("at", "provenance", "observed_at", "imported_from", "number", "trigger", "name", "pinned")
+
+
+def _summary(row: Any, characters: int) -> CheckpointSummary:
+    return CheckpointSummary(
+        id=f"C{row.id}", session=f"S{row.session_id}" if row.session_id else None, characters=characters,
+        **{name: getattr(row, name) for name in _SUMMED},
+    )  # fmt: skip
+
+
 def _listed(db: Session, number: int | None, limit: int, cursor: str | None) -> Listed[CheckpointSummary]:
     """The section models and texts of a page may be megabytes: they are not read."""
-    names = ("id", "session_id", "at", "provenance", "observed_at", "imported_from", "number", "trigger")
     mine = [] if number is None else [col(Checkpoint.session_id) == number]
     count = db.exec(select(func.count()).select_from(Checkpoint).where(*mine)).one()
-    columns = (*(getattr(Checkpoint, name) for name in names), func.length(Checkpoint.markdown).label("characters"))
+    columns = (
+        *(getattr(Checkpoint, name) for name in ("id", "session_id", *_SUMMED)),
+        func.length(Checkpoint.markdown).label("characters"),
+    )
     query: Any = select(*columns).where(*mine).order_by(col(Checkpoint.id).desc()).limit(limit + 1)
     if cursor is not None:
         query = query.where(col(Checkpoint.id) < facts.before(cursor))
     rows = db.exec(query).all()
     told = [
-        CheckpointSummary(
-            id=f"C{row.id}", session=f"S{row.session_id}" if row.session_id else None,
-            **{name: getattr(row, name) for name in (*names[2:], "characters")},
-        )
+        _summary(row, row.characters)
         for row in rows[:limit]
     ]  # fmt: skip
     return Listed(data=told, count=count, next_cursor=str(rows[limit - 1].id) if len(rows) > limit else None)
 
 
 def routers() -> Sequence[APIRouter]:
-    return (router, fact_routes(DELIVERY, update=False))
+    return (router, fact_routes(DELIVERY, update=False, listing=False))

@@ -61,6 +61,8 @@ class Checkpoints:
         async with self._making:
             collected, previous = await asyncio.to_thread(self._collect, session_id)
             if previous is not None and previous.digest == collected.digest:
+                if trigger != "asked":
+                    await self._runtime.store.write_async(lambda db: _keep(db, previous, session_id, trigger, cause))
                 return Made(await asyncio.to_thread(self.stored, previous.number), new=False)
             number = await self._runtime.store.write_async(lambda db: ids.allocate(db, "checkpoint"))
             row = await asyncio.to_thread(self._written, number, session_id, collected, trigger, cause)
@@ -163,6 +165,22 @@ def _known(row: Checkpoint) -> Mapping[str, Any]:
         ) from error
 
 
+def find_checkpoint(db: Session, text: str) -> Checkpoint:
+    """By its id or by the name that it was given; UnknownId where there is none."""
+    parsed = ids.parse_id(text)
+    if parsed is not None and parsed[0] == "C":
+        row = db.get(Checkpoint, parsed[1])
+    else:
+        row = db.exec(
+            select(Checkpoint).where(Checkpoint.name == text.strip()).order_by(col(Checkpoint.id).desc())
+        ).first()
+    if row is None:
+        raise UnknownId(
+            f"There is no checkpoint {text!r}, neither by id nor by name. List them: `sitrep checkpoint list`."
+        )
+    return row
+
+
 def latest_number(db: Session, session_id: int) -> int | None:
     """The latest checkpoint that was made here; imported ones are history."""
     query = select(Checkpoint.id).where(Checkpoint.session_id == session_id, col(Checkpoint.imported_from).is_(None))
@@ -176,6 +194,11 @@ def _previous(db: Session, session_id: int) -> _Previous | None:
     query = select(Checkpoint.digest, Checkpoint.at, Checkpoint.event).where(Checkpoint.id == number)
     digest, at, event = db.exec(query).one()
     return _Previous(number, digest, Since(ids.public_id("C", number), at, event))
+
+
+def _keep(db: Session, previous: _Previous, session_id: int, trigger: str, cause: str | None) -> None:
+    """Remember that there was a reason for a checkpoint, though no fact had changed."""
+    events.record(db, "checkpoint.kept", previous.since.id, session_id, trigger=trigger, cause=cause)
 
 
 def _store(db: Session, row: Checkpoint) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
+    from sitrepd.sections import Report, Section
     from sitrepd.services import Service
 
 CHECKPOINT = Noun(
@@ -38,10 +39,18 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
     return (fast_route(runtime),)
 
 
+def _report(report: Report) -> Sequence[Section]:
+    from sitrepd.checkpoints import echoes
+
+    return echoes.report(report)
+
+
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.checkpoints.idle import Watch
 
     return (Watch(runtime),)
 
 
-SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy)
+SLICE = Slice(
+    "checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report
+)

@@ -58,7 +58,7 @@ class ComparedFact(BaseModel):
     state: str | None = None
 
 
-class Field_(BaseModel):
+class FieldChange(BaseModel):
     """A field of a fact, as it was and as it became; null where there was nothing."""
 
     name: str
@@ -68,7 +68,7 @@ class Field_(BaseModel):
 
 
 class ChangedFact(ComparedFact):
-    fields: list[Field_]
+    fields: list[FieldChange]
 
 
 class GoneFact(ComparedFact):

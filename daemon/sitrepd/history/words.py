@@ -19,7 +19,7 @@ from sitrepd.storage.search import Document
 # Observed of a fact rather than told, and worth finding.
 _OBSERVED = ("failure", "suspect", "warnings")
 # What a fact is called by, the first that it has.
-_TITLES = ("title", "name", "text", "path", "command", "summary", "trigger")
+_TITLES = ("title", "name", "text", "path", "command", "summary", "trigger", "to")
 _KINDS = ("kind", "role", "status", "state")
 _FLAGS = {
     "active": (False, "taken back"), "proposed": (True, "proposed"), "comparable": (False, "not comparable"),

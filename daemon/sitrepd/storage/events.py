@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, delete, func, select
 
-from sitrepd.storage.base import Event
+from sitrepd.storage.base import Counter, Event
 
 _TOUCHED = "sitrep.touched"
+_FORGOTTEN = "forgotten event"
 
 
 def record(db: Session, kind: str, subject: str, session_id: int | None, **data: Any) -> None:
@@ -41,6 +42,24 @@ def events_after(db: Session, cursor: int, session_id: int | None = None, limit:
     if session_id is not None:
         query = query.where((col(Event.session_id) == session_id) | (col(Event.session_id).is_(None)))
     return db.exec(query).all()
+
+
+def forget(db: Session, *conditions: Any) -> int:
+    """Drop the events that meet these conditions, and remember up to which id there may be gaps."""
+    last = db.exec(select(func.max(Event.id)).where(*conditions)).one()
+    if last is None:
+        return 0
+    dropped = db.exec(delete(Event).where(*conditions)).rowcount
+    counter = db.get(Counter, _FORGOTTEN) or Counter(word=_FORGOTTEN)
+    counter.last = max(counter.last, last)
+    db.add(counter)
+    return int(dropped)
+
+
+def last_forgotten(db: Session) -> int:
+    """The last event that was dropped; those after it are whole."""
+    counter = db.get(Counter, _FORGOTTEN)
+    return counter.last if counter is not None else 0
 
 
 class Bell:
