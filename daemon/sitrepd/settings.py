@@ -39,9 +39,21 @@ class Settings(BaseSettings):
     )
     allow_network_filesystem: bool = Field(False, description="Keep the store on NFS and the like all the same.")
     templates_dir: Path | None = Field(None, description="A folder whose templates come before the ones shipped.")
-    checkpoint_budget: int = Field(9000, ge=1000, description="Characters of a checkpoint when none are asked for.")
+    checkpoint_budget: int = Field(
+        9000, ge=1000, description="Characters of a checkpoint when none are asked for; 2000t means tokens."
+    )
     idle_after_s: float = Field(30.0, gt=0, description="Seconds without a fact or a question that count as idle.")
     idle_check_s: float = Field(1.0, gt=0, description="Seconds between two looks at whether the session idles.")
+    checkpoint_every_h: float = Field(
+        4.0,
+        ge=0,
+        description="Hours after which an open session is written down anew where facts have changed; 0: never.",
+    )
+    checkpoint_quiet_s: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds of quiet after benchmarks and directives were told, before they are written down.",
+    )
     adopt: bool = Field(True, description="Follow servers that somebody else started as launches, as soon as seen.")
     adopt_below: Path | None = Field(
         None, description="Follow only those whose working directory is this folder or below it; all if absent."
@@ -54,6 +66,17 @@ class Settings(BaseSettings):
     nvml_timeout_s: float = Field(5.0, gt=0, description="Seconds after which the NVIDIA driver is said not to answer.")
     samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
     figures_keep_h: float = Field(168.0, gt=0, description="Hours for which a server's figures over time are kept.")
+    checkpoints_keep: int = Field(
+        200, ge=1, description="Checkpoints of a session that are kept whatever their age, the newest."
+    )
+    checkpoints_keep_d: float = Field(
+        14.0, ge=0, description="Days for which all checkpoints are kept; pinned, named and cited ones always are."
+    )
+    deliveries_keep: int = Field(500, ge=1, description="Deliveries of a session that are kept, the newest.")
+    events_keep_d: float = Field(
+        180.0, gt=0, description="Days for which the log of changes is kept; comparisons and timelines are made of it."
+    )
+    retention_h: float = Field(6.0, gt=0, description="Hours between two times that what is too old is dropped.")
     suspect_after_s: float = Field(
         120.0,
         gt=0,
@@ -78,6 +101,22 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None
+
+    @field_validator("checkpoint_budget", mode="before")
+    @classmethod
+    def _as_on_the_command_line(cls, value: Any) -> Any:
+        """As `--budget` has it: 2000t is tokens, brief and standard are characters too."""
+        if not isinstance(value, str) or value.strip().isdigit():
+            return value
+        from sitrepd.checkpoints.budget import parse_budget
+
+        try:
+            found = parse_budget(value)
+        except SitrepError as error:
+            raise ValueError(error.detail.partition(": ")[2] or error.detail) from error
+        if found is None:
+            raise ValueError("give a number: a checkpoint that nobody asked for has to end somewhere")
+        return found
 
     @field_validator("log_level")
     @classmethod
