@@ -93,8 +93,8 @@ def list_path(cli: Cli, path: str, all_sessions: bool) -> str:
     return f"/sessions/current/{path}"
 
 
-def show_page(cli: Cli, table: NounTable, path: str, limit: int, cursor: str | None) -> None:
-    answer = cli.client.get(path, limit=limit, cursor=cursor)
+def show_page(cli: Cli, table: NounTable, path: str, limit: int, cursor: str | None, **asked: Any) -> None:
+    answer = cli.client.get(path, limit=limit, cursor=cursor, **asked)
 
     def for_people(page: Any) -> None:
         output.table(page["data"], table.columns, f"No {_words(table)} yet.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sitrepd.cli import output
 from sitrepd.cli.checkpoints import Budget, print_document
 from sitrepd.cli.client import Answer, Refused, Unreachable
 from sitrepd.cli.verbs import Cli, verb
@@ -24,13 +25,19 @@ def resume(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds to wait for the daemon's answer.")
     ] = 20,
-    to: Annotated[str, typer.Option("--to", help="Who it is handed to, as the delivery remembers it.")] = "cli",
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Who it is handed to, as the delivery remembers it; cli, or terminal, if absent."),
+    ] = None,
 ) -> None:
     """Print the latest checkpoint for an agent, with what has changed since in front, and nothing else.
 
     Where no daemon can be had, the last one that was written to the store's folder, with a line that says so.
     """
-    told = {"to": to} | ({} if budget is None else {"budget": budget})
+    # A person who reads it on a screen is not expected to name it.
+    told = {"to": to or ("terminal" if output.in_terminal() else "cli")} | (
+        {} if budget is None else {"budget": budget}
+    )
     try:
         cli.client.timeout_s = timeout
         answer = cli.client.post("/sessions/current/resume", told, format="json" if cli.json else None)
