@@ -17,6 +17,7 @@ from sitrepd.sections import Report
 from sitrepd.storage import ids
 
 _REFERENCE = re.compile(r"\$\{\w+\}")
+_OTHER_VALUE = re.compile(r"(?:null|true|false)\Z|[\[{\"]")
 _JOINT = re.compile(r"\\\r?\n([ \t]*)")
 
 
@@ -119,8 +120,9 @@ def measure(row: Any) -> dict[str, Any]:
 
 
 def setting(name: str, value: Any) -> str:
-    """`name=value` of a configuration, on one line."""
-    return f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+    """`name=value` of a configuration; text stands as it is, in quotes where it would read as another value."""
+    plain = isinstance(value, str) and not _OTHER_VALUE.match(value)
+    return f"{name}={value if plain else json.dumps(value, ensure_ascii=False)}"
 
 
 # --- commands ----------------------------------------------------------------------------------------------------

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
-
-import simplejson
 
 Line = dict[str, Any]
 
@@ -34,15 +33,17 @@ def measure(one: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings(listed: Iterable[str]) -> dict[str, Any]:
-    """A configuration from its `name=value` settings; a value that is JSON is read as such, since it was printed so."""
+    """A configuration from its `name=value` settings, as `reporting.setting` prints them."""
     return {name: _setting(value) for name, _, value in (one.partition("=") for one in listed)}
 
 
 def _setting(text: str) -> Any:
+    """What would be printed so; 0.880 was text, since a number would have been printed as 0.88."""
     try:
-        return simplejson.loads(text, use_decimal=True, allow_nan=False)
-    except simplejson.JSONDecodeError:
+        value = json.loads(text)
+    except ValueError:
         return text
+    return value if json.dumps(value, ensure_ascii=False) == text else text
 
 
 def reference(value: Any) -> Any:
