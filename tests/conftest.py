@@ -30,6 +30,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in [name for name in os.environ if name.startswith("SITREP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SITREP_ADOPT", "false")
+    # Checkpoints of what is told come when a test asks for them, not some time later on a slow machine.
+    monkeypatch.setenv("SITREP_CHECKPOINT_QUIET_S", "3600")
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import select
 from tests.checkpoints.telling import API, latest, make, tell, tell_reference
-from tests.daemons import Daemon, application, running_daemon
+from tests.daemons import Daemon, application, running_daemon, seed
 from tests.helpers import free_port, wait_until
 from tests.launches.test_service import command, start, until
 
 from sitrepd import facts
-from sitrepd.checkpoints.idle import Happened, Trigger, triggers
-from sitrepd.sessions.models import MessageCreate
+from sitrepd.checkpoints.idle import Watch
+from sitrepd.checkpoints.models import Checkpoint
+from sitrepd.checkpoints.triggers import Happened, Trigger, triggers
+from sitrepd.runtime import Runtime
+from sitrepd.sessions.models import MessageCreate, SessionRow
 from sitrepd.settings import load_settings
 from sitrepd.slices import load_registry
 from sitrepd.storage.store import Store
@@ -131,4 +136,84 @@ def test_what_happens_together_is_told_together() -> None:
     ]
     assert triggers(found) == {1: Trigger("ready", ("L1 ready", "L2 ready")), 2: Trigger("lost", ("L4 lost",))}
     closed = happened("session.changed", "S1", closed=True)
-    assert triggers([*found, closed])[1] == Trigger("closed", ("S1 closed",))
+    assert triggers([*found, closed])[1] == Trigger("closed", ("L1 ready", "L2 ready", "S1 closed"))
+
+
+def test_the_weightiest_of_what_happens_together_names_it_and_all_of_it_is_its_cause() -> None:
+    found = [
+        happened("directive.created", "D2", told=True),
+        happened("benchmark.created", "B3", told=True),
+        happened("benchmark.created", "B4"),
+        happened("launch.changed", "L1", data={"state": "failed"}),
+        happened("benchmark.created", "B5", told=True),
+    ]
+    assert triggers(found) == {1: Trigger("failed", ("D2 told", "B3 measured", "L1 failed", "B5 measured"))}
+    assert triggers(found[:2]) == {1: Trigger("benchmark", ("D2 told", "B3 measured"))}
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """The application, in which half a second of quiet is enough."""
+    monkeypatch.setenv("SITREP_CHECKPOINT_QUIET_S", "0.5")
+    with application(tmp_path / "store") as client:
+        yield client
+
+
+def test_benchmarks_sweeps_and_directives_are_written_down_when_it_is_quiet(quick: TestClient) -> None:
+    tell(quick, "sessions", name="s")
+    tell(quick, "directives", text="Be exact.")
+    for value in (5, 6):
+        tell(quick, "benchmarks", metrics={"output_throughput": value})
+    wait_until(lambda: made(quick) == [("benchmark", "D1 told, B1 measured, B2 measured")], 10)
+    sweep = tell(quick, "sweeps", name="w", state="running")["id"]
+    quick.patch(f"{API}/sweeps/{sweep}", json={"state": "done"})
+    wait_until(lambda: made(quick)[1:] == [("sweep", f"{sweep} over")], 10)
+
+
+def test_what_is_weightier_does_not_wait_for_quiet(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    tell(client, "directives", text="Be exact.")
+    tell(client, "messages", number=1, role="user", text=" ")
+    wait_until(lambda: made(client) == [("empty message", "D1 told")], 10)
+
+
+def test_what_was_imported_or_only_proposed_is_no_trigger(quick: TestClient) -> None:
+    tell_reference(quick)
+    tell(quick, "directives", text="Perhaps.", proposed=True)
+    tell(quick, "benchmarks", metrics={"output_throughput": 5})
+    wait_until(lambda: made(quick), 10)
+    assert made(quick) == [("benchmark", "B5 measured")]
+
+
+def test_a_trigger_without_a_change_is_remembered_and_takes_no_number(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    make(client, trigger="before compaction", cause="auto")
+    make(client, trigger="after compaction")
+    make(client)
+    assert made(client) == [("before compaction", "auto")]
+    told = client.get(f"{API}/events").json()
+    kept = [one for one in told if one["kind"] == "checkpoint.kept"]
+    assert [(one["subject"], one["data"]["trigger"]) for one in kept] == [("C1", "after compaction")]
+
+
+def test_an_open_session_is_written_down_every_so_often(tmp_path: Path) -> None:
+    seed(tmp_path)
+    store = Store(load_settings(data_dir=tmp_path, checkpoint_every_h=2))
+    watch = Watch(Runtime(load_settings(data_dir=tmp_path, checkpoint_every_h=2), store, load_registry()))
+    long_ago = datetime.now(UTC) - timedelta(hours=3)
+    rows = [
+        SessionRow(id=1, name="open", at=long_ago, provenance="told:x"),
+        SessionRow(id=2, name="closed", at=long_ago, ended_at=long_ago, provenance="told:x"),
+        SessionRow(id=3, name="new", provenance="told:x"),
+    ]
+    try:
+        store.write(lambda db: db.add_all(rows))
+        for _ in range(2):
+            asyncio.run(watch.check_age())
+        with store.read() as db:
+            told = db.exec(select(Checkpoint.session_id, Checkpoint.trigger, Checkpoint.rendered)).all()
+        assert [(session, trigger, model["cause"]) for session, trigger, model in told] == [
+            (1, "periodic", "every 2 h")
+        ]
+    finally:
+        store.close()

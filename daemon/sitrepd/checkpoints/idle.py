@@ -4,61 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlmodel import Session, col, select
 
-from sitrepd.checkpoints import deliver
+from sitrepd.checkpoints import echoes
+from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.service import checkpoints
+from sitrepd.checkpoints.triggers import BURSTS, Happened, Trigger, happened, triggers
+from sitrepd.clock import utc_now
 from sitrepd.errors import SitrepError
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
-from sitrepd.sessions.models import Message, SessionRow
+from sitrepd.sessions.models import SessionRow
 from sitrepd.storage import events, ids
 from sitrepd.storage.base import Event
 
 log = logging.getLogger(__name__)
 _LOADING = ("starting", "loading", "capturing", "warming")
-_ENDS = ("ready", "failed", "exited", "lost")
 _SETTLE_S = 0.2
+# What is told in bursts is written down after so many times the quiet that it waits for, if there is none.
+_PATIENCE = 5
+_LOOK_S = 600.0
 _BATCH = 500
 
 
-@dataclass(frozen=True)
-class Trigger:
-    """Why a checkpoint of a session is made: one word, and what caused it."""
-
-    name: str
-    causes: tuple[str, ...] = ()
-
-    @property
-    def cause(self) -> str | None:
-        return ", ".join(self.causes) or None
-
-
-@dataclass(frozen=True)
-class Happened:
-    """An event of the log; `text` is that of a message that counts, `closed` says that a session was closed."""
-
-    kind: str
-    subject: str
-    session_id: int | None
-    data: Mapping[str, Any]
-    text: str | None = None
-    closed: bool = False
-
-
 class Watch(Service):
-    """Looks every `idle_check_s` whether a session idles, and reads the event log as it grows."""
+    """Looks every `idle_check_s` whether a session idles, reads the event log as it grows, and minds the clock."""
 
     name = "checkpoints"
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._idle_told: dict[int | None, tuple[float, frozenset[int]]] = {}
+        self._bursts: dict[int, _Burst] = {}
         with runtime.store.read() as db:
             self._cursor = _written_down_until(db)
 
@@ -66,7 +50,15 @@ class Watch(Service):
         store, scheduler = self._runtime.store, self._runtime.scheduler
         assert scheduler is not None
         seconds = self._runtime.settings.idle_check_s
-        job = scheduler.add_job(self.check_idle, "interval", seconds=seconds, id="idle", replace_existing=True)
+        jobs = [scheduler.add_job(self.check_idle, "interval", seconds=seconds, id="idle", replace_existing=True)]
+        every_s = self._runtime.settings.checkpoint_every_h * 3600
+        if every_s:
+            look_s = min(every_s, _LOOK_S)
+            jobs.append(
+                scheduler.add_job(
+                    self.check_age, "interval", seconds=look_s, id="checkpoint age", replace_existing=True
+                )
+            )
         try:
             await self.read_events()
             async with aclosing(store.bell.listen()) as bell:
@@ -74,8 +66,11 @@ class Watch(Service):
                     await asyncio.sleep(_SETTLE_S)  # what happens together is told together
                     await self.read_events()
         finally:
-            if scheduler.get_job(job.id) is not None:
-                job.remove()
+            for burst in self._bursts.values():
+                burst.task.cancel()
+            for job in jobs:
+                if scheduler.get_job(job.id) is not None:
+                    job.remove()
 
     # --- idle ----------------------------------------------------------------------------------------------------
 
@@ -115,7 +110,7 @@ class Watch(Service):
         while True:
             found = await asyncio.to_thread(self._new_events)
             for session_id, trigger in triggers(found).items():
-                await self._make(session_id, trigger)
+                await self._on(session_id, trigger)
             for one in found:
                 await self._follow(one)
             if len(found) < _BATCH:
@@ -124,7 +119,9 @@ class Watch(Service):
     def _new_events(self) -> list[Happened]:
         with self._runtime.store.read() as db:
             found = events.events_after(db, self._cursor, limit=_BATCH)
-            told = happened(db, found)
+            told = happened(db, self._runtime.registry, found)
+            naming = echoes.naming(db, self._runtime.registry, found)
+            told += [Happened("checkpoint.named", "", number, {}, text) for number, text in naming]
         if found:
             self._cursor = found[-1].id or self._cursor
         return told
@@ -136,7 +133,52 @@ class Watch(Service):
             row = await checkpoints(self._runtime).latest(one.session_id)
             await checkpoints(self._runtime).write_files(one.session_id, row.markdown)
         elif one.text:
-            await deliver.echo(self._runtime, one.session_id, one.text)
+            await echoes.echo(self._runtime, one.session_id, one.text)
+
+    # --- bursts --------------------------------------------------------------------------------------------------
+
+    async def _on(self, session_id: int, trigger: Trigger) -> None:
+        """At once, with what was waiting; but what is told in bursts waits until it has been quiet for a while."""
+        burst = self._bursts.get(session_id)
+        if trigger.name not in BURSTS:
+            waiting = self._bursts.pop(session_id, None)
+            if waiting is not None:
+                waiting.task.cancel()
+                trigger = waiting.trigger | trigger
+            await self._make(session_id, trigger)
+        elif burst is not None:
+            burst.trigger, burst.last = burst.trigger | trigger, time.monotonic()
+        else:
+            now = time.monotonic()
+            task = asyncio.create_task(self._when_quiet(session_id))
+            self._bursts[session_id] = _Burst(trigger, now, now, task)
+
+    async def _when_quiet(self, session_id: int) -> None:
+        quiet_s = self._runtime.settings.checkpoint_quiet_s
+        left = quiet_s
+        while left > 0:
+            await asyncio.sleep(left)
+            burst = self._bursts[session_id]
+            left = min(burst.last + quiet_s, burst.first + _PATIENCE * quiet_s) - time.monotonic()
+        await self._make(session_id, self._bursts.pop(session_id).trigger)
+
+    # --- age -----------------------------------------------------------------------------------------------------
+
+    async def check_age(self) -> None:
+        """A checkpoint of each open session whose latest one is older than it should be."""
+        hours = self._runtime.settings.checkpoint_every_h
+        for session_id in await asyncio.to_thread(self._aged, utc_now() - timedelta(hours=hours)):
+            await self._make(session_id, Trigger("periodic", (f"every {hours:g} h",)))
+
+    def _aged(self, before: datetime) -> list[int]:
+        latest = select(Checkpoint.id).where(
+            Checkpoint.session_id == SessionRow.id,
+            col(Checkpoint.imported_from).is_(None),
+            col(Checkpoint.at) >= before,
+        )
+        aged = select(SessionRow.id).where(col(SessionRow.ended_at).is_(None), SessionRow.at < before, ~latest.exists())
+        with self._runtime.store.read() as db:
+            return [number for number in db.exec(aged).all() if number is not None]
 
     async def _make(self, session_id: int, trigger: Trigger) -> None:
         try:
@@ -146,68 +188,22 @@ class Watch(Service):
             log.warning("no checkpoint of S%d could be made (%s): %s", session_id, trigger.name, why)
 
 
+@dataclass
+class _Burst:
+    """What was told in a row: when the first and the last of it were."""
+
+    trigger: Trigger
+    first: float
+    last: float
+    task: asyncio.Task[None]
+
+
 def _written_down_until(db: Session) -> int:
     """The event of the latest checkpoint: what came after it may have been missed when the daemon died."""
-    latest = select(Event.id).where(Event.kind == "checkpoint.created").order_by(col(Event.id).desc()).limit(1)
+    latest = (
+        select(Event.id)
+        .where(col(Event.kind).in_(("checkpoint.created", "checkpoint.kept")))
+        .order_by(col(Event.id).desc())
+        .limit(1)
+    )
     return db.exec(latest).first() or events.last_event_id(db)
-
-
-def triggers(found: Sequence[Happened]) -> dict[int, Trigger]:
-    """For each session the last of the events that is worth a checkpoint, with all causes of that kind."""
-    by_session: dict[int, Trigger] = {}
-    for one in found:
-        trigger = trigger_of(one)
-        if trigger is None or one.session_id is None:
-            continue
-        before = by_session.get(one.session_id)
-        causes = (before.causes if before is not None and before.name == trigger.name else ()) + trigger.causes
-        by_session[one.session_id] = Trigger(trigger.name, tuple(dict.fromkeys(causes)))
-    return by_session
-
-
-def trigger_of(one: Happened) -> Trigger | None:
-    """What an event is worth."""
-    state = one.data.get("state")
-    if one.kind in ("launch.changed", "launch.created") and state in _ENDS:
-        return Trigger(state, (f"{one.subject} {state}",))
-    if one.closed:
-        return Trigger("closed", (f"{one.subject} closed",))
-    if one.text is not None and not one.text.strip():
-        return Trigger("empty message")
-    return None
-
-
-def happened(db: Session, found: Sequence[Event]) -> list[Happened]:
-    """Events with what must be read from rows: texts of messages that were told, sessions that are closed now."""
-    texts = _texts(db, [event.subject for event in found if event.kind == "message.created"])
-    changed = {event.subject for event in found if _may_close(event)}
-    query = select(SessionRow.id).where(col(SessionRow.ended_at).is_not(None))
-    closed = {f"S{number}" for number in db.exec(query).all()} & changed if changed else set()
-    return [
-        Happened(
-            event.kind,
-            event.subject,
-            int(event.subject[1:]) if _may_close(event) else event.session_id,
-            event.data or {},
-            texts.get(event.subject) if event.kind == "message.created" else None,
-            _may_close(event) and event.subject in closed,
-        )
-        for event in found
-    ]
-
-
-def _may_close(event: Event) -> bool:
-    return event.kind == "session.changed" and "ended_at" in (event.data or {}).get("fields", ())
-
-
-def _texts(db: Session, subjects: Sequence[str]) -> dict[str, str]:
-    """Empty messages of the user, and what the assistant said; imported ones are history."""
-    numbers = [int(subject) for subject in subjects if subject.isdigit()]
-    if not numbers:
-        return {}
-    told = select(Message.id, Message.role, Message.text).where(col(Message.id).in_(numbers))
-    return {
-        str(number): text
-        for number, role, text in db.exec(told.where(col(Message.imported_from).is_(None))).all()
-        if (role == "assistant" and text.strip()) or (role == "user" and not text.strip())
-    }

@@ -262,9 +262,12 @@ def list_deliveries_in(
 
 def _deliveries(
     db: Session, runtime: Runtime, number: int | None, limit: int, cursor: str | None, waiting: bool
-) -> Any:
+) -> Listed[DeliveryPublic]:
     where = (col(Delivery.echoed).is_(False), col(Delivery.proof).is_(None)) if waiting else ()
-    return listed(db, runtime, DELIVERY, facts.page(db, DELIVERY, number, limit, cursor, *where))
+    found: Listed[DeliveryPublic] = listed(
+        db, runtime, DELIVERY, facts.page(db, DELIVERY, number, limit, cursor, *where)
+    )
+    return found
 
 
 @router.patch(
@@ -288,7 +291,7 @@ async def change_delivery(fact_id: FactId, body: DeliveryUpdate, runtime: Runtim
 def _channel(teller: str) -> Channel:
     """By what the caller says it is."""
     client = teller.removeprefix("told:")
-    return next((one for one in ("cli", "hook", "mcp") if client.startswith(one)), "http")  # type: ignore[return-value]
+    return next((one for one in ("cli", "hook", "mcp") if client.startswith(one)), "http")
 
 
 async def _session(runtime: Runtime, told: str, hint: current.Hint) -> int:
