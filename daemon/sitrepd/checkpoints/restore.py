@@ -71,7 +71,7 @@ def _document(value: Mapping[str, Any]) -> Document:
         raise InvalidFact(f"this is no checkpoint of ours (see {place}: {first['msg']})") from error
     if document.version != VERSION:
         raise InvalidFact(f"this checkpoint has version {document.version}, and only version {VERSION} can be read")
-    if ids.parse_id(document.id) is None:
+    if (ids.parse_id(document.id) or ("", 0))[0] != "C":
         raise InvalidFact(f"{document.id!r} is no id of a checkpoint, such as C15")
     return document
 
@@ -176,7 +176,8 @@ def _shortened(document: Document) -> Iterator[str]:
 def _cited(value: Any, keyed: set[str], registry: Registry, of: str) -> Any:
     """Evidence that is another checkpoint's id reads as such, lest it name a fact of this store some day."""
     noun = _noun(value, registry)
-    return f"{value} of {of}" if noun is not None and noun.in_session and value not in keyed else value
+    # H200 and its like are GPUs, and no host that is told elsewhere.
+    return f"{value} of {of}" if noun is not None and noun.word != "host" and value not in keyed else value
 
 
 def _cut(line: Line, noun: Noun, keyed: set[str], registry: Registry, of: str) -> Iterator[str]:

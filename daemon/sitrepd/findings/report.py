@@ -97,4 +97,4 @@ def _weight(kind: str, status: str) -> dict[str, Any]:
         return {"pinned": False, "priority": 26 if status == "refuted" else 75}
     if kind == "root_cause" and status == "open":
         return {"pinned": False, "priority": 10}
-    return {"priority": 8} if kind == "decision" else {}
+    return {"priority": 8} if kind in ("constraint", "decision") else {}
