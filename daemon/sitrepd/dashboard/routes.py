@@ -1,23 +1,23 @@
 """Pages of the dashboard, their parts, and their event stream."""
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from markupsafe import Markup
 from sqlmodel import Session, col, func, select
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from sitrepd import facts
-from sitrepd.clock import utc_now
-from sitrepd.dashboard import assets, pages
+from sitrepd.dashboard import assets, history, pages
+from sitrepd.dashboard.looking import common, for_people, number_of, page_of, view_of
 from sitrepd.dashboard.parts import PARTS, checkpoint, launches
 from sitrepd.dashboard.stream import Tab
 from sitrepd.dashboard.templates import render
 from sitrepd.dashboard.view import View
-from sitrepd.errors import SitrepError, UnknownId
+from sitrepd.errors import UnknownId
 from sitrepd.links import COOKIE, Links
 from sitrepd.routing import RuntimeDep
 from sitrepd.runtime import Runtime
@@ -26,6 +26,7 @@ from sitrepd.sessions.models import SessionRow
 from sitrepd.storage import events, ids
 
 router = APIRouter(include_in_schema=False)
+router.include_router(history.router)  # before the parts of a session, whose addresses are alike
 _KEEP_S = 180 * 86400
 _CLOSED = 20
 
@@ -54,26 +55,26 @@ def home(runtime: RuntimeDep) -> Response:
         open_ones = current.open_sessions(db)
         if len(open_ones) == 1:
             return _session_page(runtime, db, open_ones[0].id)
-        return _page(runtime, "home", event=events.last_event_id(db), **_home(runtime, db))
+        return page_of(runtime, "home", event=events.last_event_id(db), **_home(runtime, db))
 
 
 @router.get("/sessions")
 def list_sessions(runtime: RuntimeDep) -> Response:
     """All sessions, however many are open."""
     with runtime.store.read() as db:
-        return _page(runtime, "home", event=events.last_event_id(db), **_home(runtime, db))
+        return page_of(runtime, "home", event=events.last_event_id(db), **_home(runtime, db))
 
 
 @router.get("/part/home")
 def home_part(runtime: RuntimeDep) -> Response:
     with runtime.store.read() as db:
-        return _page(runtime, "parts/home", **_home(runtime, db))
+        return page_of(runtime, "parts/home", **_home(runtime, db))
 
 
 @router.get("/s/{session}")
 def session_page(session: str, runtime: RuntimeDep) -> Response:
     """The dashboard of one session."""
-    return _told(runtime, lambda db: _session_page(runtime, db, _number(db, session)))
+    return for_people(runtime, lambda db: _session_page(runtime, db, number_of(db, session)))
 
 
 @router.get("/s/{session}/{part}")
@@ -83,22 +84,22 @@ def session_part(session: str, part: str, runtime: RuntimeDep) -> Response:
     def look(db: Session) -> Response:
         if part not in PARTS:
             raise UnknownId(f"A page has no part {part!r}. Its parts are {', '.join(PARTS)}.")
-        view = _view(runtime, db, _number(db, session))
-        return _page(runtime, f"parts/{part}", part=PARTS[part], **_common(view), **PARTS[part].look(view))
+        view = view_of(runtime, db, number_of(db, session))
+        return page_of(runtime, f"parts/{part}", part=PARTS[part], **common(view), **PARTS[part].look(view))
 
-    return _told(runtime, look)
+    return for_people(runtime, look)
 
 
 @router.get("/f/{fact_id}")
 def fact_page(fact_id: str, runtime: RuntimeDep) -> Response:
     """The permanent page of any fact."""
-    return _told(runtime, lambda db: _fact_page(runtime, db, fact_id))
+    return for_people(runtime, lambda db: _fact_page(runtime, db, fact_id))
 
 
 @router.get("/f/{fact_id}/panel")
 def launch_panel(fact_id: str, runtime: RuntimeDep) -> Response:
     """The part of a launch's page that moves."""
-    return _told(runtime, lambda db: _fact_page(runtime, db, fact_id, "parts/panel"))
+    return for_people(runtime, lambda db: _fact_page(runtime, db, fact_id, "parts/panel"))
 
 
 def _tab(
@@ -111,7 +112,7 @@ def _tab(
     if session is None:
         return Tab(runtime, None, True, cursor)
     with runtime.store.read() as db:
-        return Tab(runtime, _number(db, session), False, cursor)
+        return Tab(runtime, number_of(db, session), False, cursor)
 
 
 @router.get("/stream", response_class=EventSourceResponse)
@@ -126,57 +127,28 @@ async def stream(
         yield event
 
 
-def _told(runtime: Runtime, look: Callable[[Session], Response]) -> Response:
-    """A page for people also where something is wrong."""
-    try:
-        with runtime.store.read() as db:
-            return look(db)
-    except SitrepError as error:
-        return pages.message(
-            error.title, error.detail, error.status, templates_dir=runtime.settings.templates_dir, home=True
-        )
-
-
-def _page(runtime: Runtime, template: str, **context: Any) -> HTMLResponse:
-    return pages.page(template, runtime.settings.templates_dir, **context)
-
-
-def _number(db: Session, session: str) -> int | None:
-    """The session of an address; "none" stands for what belongs to no session."""
-    return None if session == "none" else current.resolve(db, current.Hint(session))
-
-
-def _view(runtime: Runtime, db: Session, number: int | None) -> View:
-    return View(db, runtime.registry, number, utc_now(), runtime.live)
-
-
-def _common(view: View) -> dict[str, Any]:
-    name = ids.public_id("S", view.session_id) if view.session_id else "none"
-    return {"now": view.now, "session_id": name}
-
-
 def _session_page(runtime: Runtime, db: Session, number: int | None) -> Response:
-    view = _view(runtime, db, number)
+    view = view_of(runtime, db, number)
     # Read before the parts: what changes meanwhile is then told once more, rather than never.
     event = events.last_event_id(db)
     templates = runtime.settings.templates_dir
     shown = {
-        part.name: Markup(render(f"parts/{part.name}", templates, part=part, **_common(view), **part.look(view)))
+        part.name: Markup(render(f"parts/{part.name}", templates, part=part, **common(view), **part.look(view)))
         for part in PARTS.values()
     }
     session = db.get(SessionRow, number) if number else None
     many = db.exec(select(func.count()).select_from(SessionRow)).one()
-    return _page(runtime, "session", shown=shown, session=session, event=event, many=many, **_common(view))
+    return page_of(runtime, "session", shown=shown, session=session, event=event, many=many, **common(view))
 
 
 def _home(runtime: Runtime, db: Session) -> dict[str, Any]:
-    view = _view(runtime, db, None)
+    view = view_of(runtime, db, None)
     closed = select(SessionRow).where(col(SessionRow.ended_at).is_not(None)).order_by(col(SessionRow.ended_at).desc())
     return {
         "open_ones": [_brief(view, row) for row in current.open_sessions(db)],
         "closed": [_brief(view, row) for row in db.exec(closed.limit(_CLOSED)).all()],
         "stray": view.count("launch"),
-        **_common(view),
+        **common(view),
     }
 
 
@@ -202,14 +174,14 @@ def _fact_page(runtime: Runtime, db: Session, fact_id: str, launch_template: str
     if noun is None:
         raise UnknownId(f"{fact_id!r} is no id. Ids are a letter and a number, such as L14.")
     row = facts.get(db, noun, fact_id)
-    view = _view(runtime, db, row.session_id)
+    view = view_of(runtime, db, row.session_id)
     told = facts.publish_one(db, runtime.registry, noun, row)
     fields = {name: value for name, value in told.model_dump(exclude_none=True).items() if value not in ({}, [])}
-    context: dict[str, Any] = {"noun": noun, "told": told, "fields": fields, **_common(view)}
+    context: dict[str, Any] = {"noun": noun, "told": told, "fields": fields, **common(view)}
     context["event"] = events.last_event_id(db)
     if noun.word == "checkpoint":
-        return _page(runtime, "checkpoint", **context, **checkpoint.shown(view, row))
+        return page_of(runtime, "checkpoint", **context, **checkpoint.shown(view, row))
     if noun.word == "launch":
         shown = launches.panel(told, view.alive("launches"), view.now)
-        return _page(runtime, launch_template, **context, panel=shown)
-    return _page(runtime, "fact", **context)
+        return page_of(runtime, launch_template, **context, panel=shown)
+    return page_of(runtime, "fact", **context)
