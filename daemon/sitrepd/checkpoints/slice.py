@@ -40,17 +40,16 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
 
 
 def _report(report: Report) -> Sequence[Section]:
-    from sitrepd.checkpoints import echoes
+    from sitrepd.checkpoints import echoes, presence
 
-    return echoes.report(report)
+    return [*echoes.report(report), *presence.report(report)]
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.checkpoints.idle import Watch
+    from sitrepd.checkpoints.presence import Presence
 
-    return (Watch(runtime),)
+    return (Watch(runtime), Presence(runtime))
 
 
-SLICE = Slice(
-    "checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report
-)
+SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report)

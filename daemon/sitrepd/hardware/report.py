@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import col, select
 
 from sitrepd import reporting as r
+from sitrepd.hardware.live import ASKING
 from sitrepd.hardware.models import GpuSample, Host
 from sitrepd.sections import Report, Section
 
@@ -30,8 +31,25 @@ def report(report: Report) -> list[Section]:
     if not found and report.session.imported_from is None:
         found = r.rows(report, "host", _COLUMNS, col(Host.machine).is_not(None), everywhere=True)
     items = [host_item(row) for row in found]
+    items += _unreadable(report, found)
     items += [reading for row in found for reading in _readings(report, row)]
     return [Section(name="hardware", title="Hardware", order=120, priority=45, items=items, more="sitrep host list")]
+
+
+def _unreadable(report: Report, found: Sequence[Any]) -> Iterable[dict[str, Any]]:
+    """That the GPUs of this machine cannot be read at the moment, and why."""
+    live = report.live.get("hardware")
+    if live is None or live.reason is None or live.reason == ASKING:
+        return
+    for row in found:
+        if row.id == live.host_id and row.gpus:
+            item = {
+                "kind": "unreadable",
+                "ids": [f"H{row.id}"],
+                "what": "GPUs that cannot be read",
+                "host": f"H{row.id}",
+            }
+            yield item | {"reason": live.reason, "volatile": True, "priority": 46}
 
 
 def host_item(row: Any) -> dict[str, Any]:
