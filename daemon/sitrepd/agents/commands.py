@@ -11,7 +11,7 @@ from sqlmodel import Session
 from sitrepd.agents.call import Call
 from sitrepd.agents.models import OUTPUT_MOST
 from sitrepd.agents.payload import clean
-from sitrepd.agents.words import kind_of
+from sitrepd.agents.words import kind_of, programs
 from sitrepd.facts import Scope, tell
 
 _LONGEST = 100_000
@@ -55,13 +55,17 @@ async def ran(call: Call, one: Ran | None) -> None:
     """Keep a command that matters for the work; `ls` and the like are not kept."""
     if one is None or (kind := kind_of(one.command)) == "other":
         return
+    folder = one.cwd or call.place.hint.cwd
+    watch = call.runtime.live.get("benchmark_files") if kind == "benchmark" else None
+    runs = await watch.ran(programs(one.command), folder, call.session_id, one.output) if watch is not None else []
     told = {
         "command": one.command,
         "kind": kind,
-        "cwd": one.cwd or call.place.hint.cwd,
+        "cwd": folder,
         "exit_code": one.exit_code,
         "duration_ms": one.duration_ms,
         "output": one.output[-OUTPUT_MOST:] if one.output else None,
+        "results": [f"B{number}" for number in runs],
     }
 
     def job(db: Session) -> None:
@@ -70,6 +74,3 @@ async def ran(call: Call, one: Ran | None) -> None:
         tell(db, noun, noun.create.model_validate(told), scope)
 
     await call.runtime.store.write_async(job)
-    watcher = call.runtime.live.get("benchmark_files")
-    if kind == "benchmark" and watcher is not None:
-        await watcher.ran(one.command, told["cwd"], call.session_id)

@@ -16,6 +16,9 @@ from sitrepd.slices import Slice
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
+
 BENCHMARK = Noun(
     "benchmark", "benchmarks", "B", m.Benchmark, m.BenchmarkCreate, m.BenchmarkUpdate, m.BenchmarkPublic,
     "One measured run against a launch: workload, metrics, raw artifact.",
@@ -57,10 +60,17 @@ def _routers() -> Sequence[APIRouter]:
     return routers()
 
 
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.benchmarks.watch import BenchmarkFiles
+
+    return (BenchmarkFiles(runtime),)
+
+
 SLICE = Slice(
     "benchmarks",
     (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL),
     routers=_routers,
+    services=_services,
     report=report,
     restore=restore,
 )

@@ -7,6 +7,7 @@ import os from "node:os"
 import path from "node:path"
 
 const STORE = ""
+const ADDRESS = ""
 const LIMIT_MS = 300
 const PATIENT_MS = 5000
 const MOST_BYTES = 48 << 20
@@ -32,7 +33,7 @@ function addressOf(socket) {
 }
 
 function target() {
-  const url = process.env.SITREP_URL || ""
+  const url = process.env.SITREP_URL || ADDRESS
   if (!url) return { socketPath: addressOf(path.join(store(), "sitrep.sock")) }
   if (url.startsWith("unix://")) return { socketPath: addressOf(url.slice("unix://".length)) }
   const { protocol, hostname, port, pathname } = new URL(url)

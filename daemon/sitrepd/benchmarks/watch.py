@@ -1,0 +1,136 @@
+"""Benchmarks that somebody runs on this machine: when one ends, what it wrote since its start is taken in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlmodel import Session
+
+from sitrepd.benchmarks import service
+from sitrepd.benchmarks.files import result_files
+from sitrepd.benchmarks.parsers import is_printed, read_results
+from sitrepd.errors import NoSession, SitrepError
+from sitrepd.facts import Scope
+from sitrepd.runtime import Runtime
+from sitrepd.services import Service
+from sitrepd.sessions import current
+
+log = logging.getLogger(__name__)
+_LOOK_S = 1.0
+_JUST_NOW_S = 600.0
+_MOST_BYTES = 64 << 20
+
+
+@dataclass
+class Seen:
+    """A benchmark that runs: where it writes, and how long those files were when it was first seen."""
+
+    argv: Sequence[str]
+    folder: Path
+    sizes: dict[Path, int] = field(default_factory=dict)
+
+
+class BenchmarkFiles(Service):
+    """`runtime.live["benchmark_files"]`; goes by what the discovery of processes finds."""
+
+    name = "benchmark files"
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._running: dict[tuple[int, Any], Seen] = {}
+        runtime.live["benchmark_files"] = self
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_S)
+
+    async def look(self) -> None:
+        """Remember those that began, and take in what those wrote that are gone."""
+        told: list[Mapping[str, Any]] = self._runtime.live.get("benchmarks_running") or []
+        now = {(one["pid"], one["started_at"]): one for one in told}
+        for key, one in now.items():
+            if key not in self._running and (folder := _folder_of(one["pid"])) is not None:
+                self._running[key] = await asyncio.to_thread(_seen, one["argv"], folder)
+        for key in [key for key in self._running if key not in now]:
+            await self.take_in(self._running.pop(key), None)
+
+    async def take_in(self, seen: Seen, session_id: int | None) -> list[int]:
+        """The runs that were written since, by their numbers, also those that were stored already."""
+        found: list[int] = []
+        for path in await asyncio.to_thread(result_files, seen.argv, seen.folder):
+            try:
+                written = await asyncio.to_thread(_written_since, path, seen.sizes.get(path, 0))
+                if written.strip():
+                    found += await self._store(path, written, seen.folder, session_id)
+            except NoSession:
+                log.info("%s belongs to no session that is open", path)
+            except (SitrepError, OSError) as error:
+                log.warning("%s was not taken in: %s", path, getattr(error, "detail", error))
+        return found
+
+    async def ran(
+        self, programs: Iterable[Sequence[str]], folder: str | None, session_id: int, printed: str | None
+    ) -> list[int]:
+        """A command that has just ended: what it wrote a moment ago, else what it printed."""
+        found: list[int] = []
+        for argv in programs if folder else ():
+            seen = await asyncio.to_thread(_long_ago, argv, Path(folder or ""))
+            found += await self.take_in(seen, session_id)
+        if not found and printed and is_printed(printed.encode()):
+            found += await self._printed(printed.encode(), folder, session_id)
+        return found
+
+    async def _printed(self, printed: bytes, folder: str | None, session_id: int) -> list[int]:
+        try:
+            return await self._store(Path("printed output"), printed, Path(folder or "/"), session_id)
+        except SitrepError as error:
+            log.info("what a benchmark printed was not taken in: %s", error.detail)
+            return []
+
+    async def _store(self, path: Path, written: bytes, folder: Path, session_id: int | None) -> list[int]:
+        parsed = await asyncio.to_thread(read_results, written, str(path))
+
+        def job(db: Session) -> tuple[int, list[int]]:
+            number = session_id or current.resolve(db, current.Hint(cwd=str(folder)))
+            scope = Scope(self._runtime.registry, f"observed:{path}", number)
+            new, known, _ = service.take_in(db, scope, parsed, service.Told(str(path)))
+            db.flush()
+            return number, [row.id or 0 for row in (*new, *known)]
+
+        number, found = await self._runtime.store.write_async(job)
+        self._runtime.activity.touch(number)
+        return found
+
+
+def _folder_of(pid: int) -> Path | None:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd"))
+    except OSError:
+        return None
+
+
+def _long_ago(argv: Sequence[str], folder: Path) -> Seen:
+    """A benchmark whose files count only where they were written in the last minutes."""
+    files = result_files(argv, folder)
+    old = {path: path.stat().st_size for path in files if time.time() - path.stat().st_mtime > _JUST_NOW_S}
+    return Seen(argv, folder, old)
+
+
+def _seen(argv: Sequence[str], folder: Path) -> Seen:
+    return Seen(argv, folder, {path: path.stat().st_size for path in result_files(argv, folder)})
+
+
+def _written_since(path: Path, size: int) -> bytes:
+    """What was added to a file; all of it where it was written anew."""
+    with open(path, "rb") as file:
+        now = os.fstat(file.fileno()).st_size
+        file.seek(size if now >= size else 0)
+        return file.read(_MOST_BYTES)

@@ -1,0 +1,133 @@
+"""The script that hooks call: what it prints, and that it never fails and never waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.calling import API, facts, payload
+from tests.daemons import Daemon, running_daemon
+
+SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "agents" / "sitrep-hook"
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    with running_daemon(tmp_path_factory.mktemp("hooks") / 'it\'s a "store"') as found:
+        found.client.post(f"{API}/sessions", json={"name": "work"}).raise_for_status()
+        found.client.post(f"{API}/directives", json={"text": "Never guess."}).raise_for_status()
+        yield found
+
+
+def run(event: str, store: Path, told: Any = None, client: str = "claude-code", **env: str) -> str:
+    """What it prints; it says nothing else, and exits 0."""
+    body = told if isinstance(told, bytes) else json.dumps(told or payload(event, source="startup")).encode()
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SITREP_DATA_DIR": str(store)} | env
+    done = subprocess.run([SCRIPT, client, event], input=body, capture_output=True, env=environment, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def said(printed: str) -> str:
+    text: str = json.loads(printed)["hookSpecificOutput"]["additionalContext"]
+    return text
+
+
+def test_it_prints_what_the_daemon_answers(daemon: Daemon) -> None:
+    assert "Never guess." in said(run("SessionStart", daemon.data_dir))
+    assert "Never guess." in run("PreCompact", daemon.data_dir, payload("PreCompact", trigger="auto"))
+    assert run("Stop", daemon.data_dir, payload("Stop")) == ""
+
+
+def test_it_goes_by_address_and_token_as_well(daemon: Daemon) -> None:
+    token = (daemon.data_dir / "token").read_text().strip()
+    by_socket = f"unix://{daemon.data_dir}/sitrep.sock"
+    assert "Never guess." in said(run("SessionStart", Path("/none"), SITREP_URL=by_socket))
+    assert "Never guess." in said(run("SessionStart", Path("/none"), SITREP_URL=daemon.url, SITREP_TOKEN=token))
+    assert "Never guess." in said(run("SessionStart", daemon.data_dir, SITREP_URL=daemon.url, http_proxy="http://0:1"))
+    assert "could not answer" in said(run("SessionStart", Path("/none"), SITREP_URL=daemon.url, SITREP_TOKEN="no"))
+
+
+def test_a_long_prompt_is_kept_whole(daemon: Daemon) -> None:
+    words = "0123456789" * 1_000_000
+    assert run("UserPromptSubmit", daemon.data_dir, payload("UserPromptSubmit", prompt=words)) == ""
+    deadline = time.monotonic() + 60
+    while not (found := [one for one in facts(daemon.client, "messages") if one["text"].startswith("0123")]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    path = found[0]["text"].rpartition(" are in ")[2].rstrip("]")
+    assert Path(path).read_text() == words
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+    assert len(found[0]["text"]) < 201_000
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xfe\x00binary", b"[1]", b'{"prompt": "a\\u0000b\\ud800c", "session_id": 7}', b"{" * 100_000]
+)
+def test_a_payload_that_is_none_does_no_harm(daemon: Daemon, body: bytes) -> None:
+    assert run("UserPromptSubmit", daemon.data_dir, body) == ""
+
+
+def test_what_no_store_can_hold_is_replaced(daemon: Daemon) -> None:
+    body = b'{"session_id": "bin", "prompt": "bin \\u0000 \\ud800 \xff end"}'
+    assert run("UserPromptSubmit", daemon.data_dir, body) == ""
+    assert "bin � � � end" in [one["text"] for one in facts(daemon.client, "messages")]
+
+
+def test_without_a_daemon_it_says_one_honest_line_where_a_checkpoint_was_to_go(tmp_path: Path) -> None:
+    for client in ("claude-code", "codex", "gemini"):
+        line = said(run("SessionStart", tmp_path, client=client))
+        assert "its daemon does not run" in line
+        assert "\n" not in line
+    for event in ("UserPromptSubmit", "PreCompact", "PostCompact", "Stop", "SessionEnd"):
+        assert run(event, tmp_path) == ""
+
+
+def test_a_daemon_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "sitrep.sock"))
+    listener.listen()
+    with listener:
+        began = time.monotonic()
+        assert "did not answer within a second" in said(run("SessionStart", tmp_path))
+        assert time.monotonic() - began < 30  # it is 1 s; a loaded machine takes its time to start a process
+
+
+def test_a_socket_that_nobody_listens_on_is_no_daemon(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "sitrep.sock"))
+    assert "its daemon does not run" in said(run("SessionStart", tmp_path))
+
+
+def test_without_curl_it_goes_by_the_program(daemon: Daemon, tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "env"):
+        (tools / name).symlink_to(shutil.which(name) or name)
+    (tools / "sitrep").write_text('#!/bin/sh\nprintf "%s %s" "$2" "$3"\n')
+    (tools / "sitrep").chmod(0o755)
+    assert run("SessionStart", daemon.data_dir, PATH=str(tools)) == "claude-code SessionStart\n"
+
+
+def test_the_program_does_the_same(daemon: Daemon, tmp_path: Path) -> None:
+    import sys
+
+    def hook(store: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-m", "sitrepd.cli", "hook", *words], input=json.dumps(payload("SessionStart")).encode(),
+            capture_output=True, env=os.environ | {"SITREP_DATA_DIR": str(store)}, timeout=60,
+        )  # fmt: skip
+
+    assert "Never guess." in said(hook(daemon.data_dir, "codex", "SessionStart", "--timeout", "30").stdout.decode())
+    done = hook(tmp_path / "none", "codex", "SessionStart")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert not (tmp_path / "none").exists()
