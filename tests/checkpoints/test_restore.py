@@ -141,6 +141,7 @@ def test_what_the_budget_left_out_is_not_made_up(client: TestClient, tmp_path: P
     assert by_type["finding"]["evidence"] == ["L4 of C1", "H200", "seen"]
     assert by_type["next_step"]["after"] == [told["keys"]["B9"]]
     assert "N1: after L3 is not told there" in told["missing"]
+    assert json.loads(text)["left_out"][-1].removeprefix("- ") in told["missing"]
 
 
 def test_a_passing_reading_and_launches_of_others_are_no_facts_of_the_session(client: TestClient) -> None:

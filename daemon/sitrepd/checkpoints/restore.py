@@ -27,7 +27,7 @@ _WAYS_OFF = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 @dataclass
 class Restored:
-    """`lines` are those of a session file, `missing` the references that lead out of the checkpoint."""
+    """`lines` are those of a session file; `missing` is what the checkpoint does not tell, or not whole."""
 
     id: str
     lines: list[Line] = field(default_factory=list)
@@ -53,7 +53,7 @@ def restore(told_document: Mapping[str, Any], registry: Registry) -> Restored:
     document = _document(told_document)
     lines = _merged(_all_lines(document, registry))
     keyed = {line["key"] for line in lines if "key" in line}
-    restored = Restored(document.id, missing=list(_shortened(document)))
+    restored = Restored(document.id, missing=[*_left_out(told_document), *_shortened(document)])
     for line in lines:
         noun = registry.by_line.get(line["type"])
         if noun is not None:
@@ -164,6 +164,13 @@ def _history(document: Document, rendered: Mapping[str, Any]) -> Line:
 
 
 # --- what is not told ------------------------------------------------------------------------------------------
+
+
+def _left_out(told_document: Mapping[str, Any]) -> Iterator[str]:
+    """What it says of itself, as it stands there."""
+    for line in told_document.get("left_out") or ():
+        if isinstance(line, str) and not line.startswith("#"):
+            yield line.removeprefix("- ")
 
 
 def _shortened(document: Document) -> Iterator[str]:

@@ -14,6 +14,7 @@ from sitrepd.cli import output
 from sitrepd.cli.verbs import Cli, verb
 
 app = typer.Typer()
+_MOST = 20
 
 
 @verb(app, "import")
@@ -46,8 +47,11 @@ def read_input(file: str) -> tuple[bytes, str]:
 def _say(told: dict[str, Any]) -> None:
     counts = ", ".join(f"{count} {kind}" for kind, count in told["counts"].items())
     output.say(f"Imported into {told['session']}: {counts}.")
-    for one in told.get("missing", ()):
-        output.say(f"Not in the checkpoint: {one}.")
+    missing = told.get("missing", ())
+    for one in missing[:_MOST]:
+        output.say(f"Not in the checkpoint: {one.rstrip('.')}.")
+    if len(missing) > _MOST:
+        output.say(f"{len(missing) - _MOST} more are not in the checkpoint; --json lists them.")
 
 
 @verb(app, "export")
