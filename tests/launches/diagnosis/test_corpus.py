@@ -24,6 +24,9 @@ FORMS: dict[str, Callable[[str], str]] = {
     "compose": lambda line: f"sglang-1  | {line}",
     "kubernetes": lambda line: f"2026-11-02T10:00:01.123456789Z stderr F {line}",
     "collector": lambda line: f"[2026-11-02T10:00:01.123Z] {line}",
+    "unknown program": lambda line: f"2026-11-02 10:00:01,531 - runner.serve - INFO - {line}",
+    "ray": lambda line: f"(WorkerDict pid=616, ip=10.1.2.3) {line}",
+    "slurm": lambda line: f"3: {line}",
     "journal": lambda line: f"Nov 02 10:00:01 gpu-box python3[4711]: {line}",
 }
 

@@ -15,6 +15,7 @@ from sitrepd.launches.diagnosis.model import Diagnosis
 from sitrepd.launches.diagnosis.prefixes import Line, split
 from sitrepd.launches.diagnosis.progress import Progress
 from sitrepd.launches.diagnosis.signs import Signs, begins_anew
+from sitrepd.launches.diagnosis.wrapping import unwrapped
 from sitrepd.launches.engines.base import CommandFacts
 from sitrepd.launches.launchers.base import Exit
 
@@ -64,7 +65,7 @@ class Reading:
         self.starts = 0
 
     def read(self, lines: Iterator[source.Physical]) -> None:
-        for number, raw, gap in lines:
+        for number, raw, gap in unwrapped(lines):
             if gap:
                 self.collector.interrupt()
             if raw:

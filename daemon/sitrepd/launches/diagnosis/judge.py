@@ -24,7 +24,8 @@ _OFTEN_HARMLESS = frozenset(
 """What an engine that goes on without something says in a record of its own."""
 _OF_THE_FALL = ("host_oom_killed", "segfault")
 _TRIGGERS = re.compile(
-    r"rror|ERROR|ail|atal|FATAL|xception|illed|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|nable|[Nn]o module"
+    r"rror|ERROR|ail|atal|FATAL|xception|illed|已杀死|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|ouldn't|nable"
+    r"|[Nn]o module"
     r"|not found"
     r"|not supported|upported|ault|abort|Abort|orrupt|lready in use|rrno|core dumped|nvalid|nsufficient"
     r"|than the derived"
@@ -143,6 +144,8 @@ def _counts(one: Found, signs: Signs) -> bool:
     incident = one.incident
     weight = one.case.rule.weight if one.case and incident.kind == "line" else incident.weight
     if one.case is not None and one.case.rule.alive:
+        return False
+    if incident.causes and incident.cause[1].startswith("KeyboardInterrupt"):
         return False
     if signs.stop_at and incident.number > signs.stop_at:
         return False

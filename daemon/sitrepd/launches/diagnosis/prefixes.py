@@ -28,6 +28,7 @@ _OUTER = (
     re.compile(r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]+ [\w.@/-]+\[\d+\]: "),
     re.compile(r"\[pod/[^\]]{1,200}\] "),
     re.compile(r"\[\d+\] (?=\[rank\d)"),
+    re.compile(r"\d{1,4}: (?=\S|  )"),  # srun --label
     re.compile(r"\d{1,7}[ :\t](?=\[20\d\d-|  |[A-Za-z_.]{1,60}Error: )"),
     re.compile(r"[\w.-]{1,120} >> "),
     re.compile(r"[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d(?:\.\d+)?\s+"),

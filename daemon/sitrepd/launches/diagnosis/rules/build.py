@@ -51,7 +51,8 @@ RULES: tuple[Rule, ...] = (
         r"|collect2: error|ld returned 1 exit status|undefined reference to|/usr/bin/ld: cannot find"
         r"|DeepGEMM.*(?:compil|NVCC).*(?:fail|error)"
         r"|cc1plus: |error: identifier .* is undefined|tvm.*(?:compile|nvcc).*(?:fail|error)"
-        r"|CUDA compiler and CUDA toolkit headers are incompatible",
+        r"|CUDA compiler and CUDA toolkit headers are incompatible|nvcc [^\n]*failed with exit status"
+        r"|Compilation failed for (?:the )?kernel|unsupported (?:GNU|clang) version! ",
         "Compiling a kernel at start failed",
         "nvcc, ptxas, Triton or the JIT of flashinfer failed; the compiler's own message stands above the traceback.",
         f"Compare nvcc --version with python -c 'import torch; print(torch.version.cuda)'; {_CACHES} after an upgrade; "

@@ -113,7 +113,7 @@ DEPENDENCIES: tuple[Rule, ...] = (
         r"|exec: \"(?P<tool2>[\w./-]+)\": executable file not found|can't open file '(?P<file>[^']+)'"
         r"|(?P<tool3>[\w./-]+): (?:command )?not found"
         r"|Could not load any common_ops library|command not found|: not found$"
-        r"|version .{0,40}is required but|>=[\d.]+ is required|ImportError: ",
+        r"|version .{0,40}is required but|>=[\d.]+ is required|less than the minimum required version|ImportError: ",
         lambda case: f"Something that the engine needs is missing: {_missing(case)}",
         "A Python module, tool or shared library is absent from this environment, or is a version without what is "
         "asked of it.",

@@ -100,7 +100,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "driver",
-        r"[Dd]river/library version mismatch|NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+        r"[Dd]river/library version mismatch|NVML_ERROR_LIB_RM_VERSION_MISMATCH|NVMLError_LibRmVersionMismatch"
+        r"|NVML/RM version mismatch",
         "The driver's library and its kernel module have different versions",
         "The driver was upgraded on disk while the old kernel module is still loaded.",
         "Reboot, or unload and load the module: sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset nvidia && sudo "

@@ -7,7 +7,7 @@ from sitrepd.launches.diagnosis.rules._make import rule
 
 
 def _port(case: Case) -> str:
-    told = case.word("port") or case.word("port2") or case.word("port3") or case.word("port4")
+    told = case.word("port") or case.word("port2") or case.word("port3") or case.word("port4") or case.word("port5")
     return told or str(case.known.get("port") or "")
 
 
@@ -42,7 +42,7 @@ _BIND = (
     r"|_port\b.{0,40} is used by a process already|port .{0,30} is used by a process already"
     r"|nccl_port.{0,40}(?:collision|in use)"
     r"|failed to (?:listen on any local network address|bind).{0,200}port: (?P<port4>\d+)"
-    r"|The server socket has failed to (?:listen|bind)"
+    r"|The server socket has failed to (?:listen|bind)|ouldn't bind HTTP server socket.*port: (?P<port5>\d+)"
 )
 
 PORTS: tuple[Rule, ...] = (

@@ -35,7 +35,12 @@ def _others(case: Case) -> list[tuple[str, float]]:
     own = _ALLOCATED.search(case.text)
     used = _gib(*own.groups()) if own else 0.0
     rest = sorted(others, key=lambda one: abs(one[1] - used))
-    return rest[1:] if rest and (len(rest) > 1 or rest[0][1] - used < _CONTEXT_GIB or not own) else rest
+    if not rest:
+        return []
+    capacity = _CAPACITY.search(case.text)
+    # Two processes cannot hold more than there is: then it is this one, under the number it has outside.
+    too_much = capacity is not None and rest[0][1] + used > float(capacity[1])
+    return rest[1:] if len(rest) > 1 or rest[0][1] - used < _CONTEXT_GIB or too_much or not own else rest
 
 
 def foreign_gib(case: Case) -> float:
@@ -232,6 +237,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "memory_runtime",
         r"(?:Prefill|Decode) out of memory\. Try to lower your batch size|out of KV cache|alloc_for_extend.*fail"
+        r"|\balloc_\w+ runs out of memory"
         r"|KV [Cc]ache pool is full|No available slots|token_to_kv_pool.*(?:exhaust|full)|Out of memory\. Try",
         "Out of room in the KV cache while serving",
         "More tokens were in flight than the KV cache holds, and the server could not take a request back.",

@@ -72,7 +72,11 @@ RULES: tuple[Rule, ...] = (
         "--speculative-draft-model-path; to go on "
         "without: leave --speculative-* out.",
         on="block",
-        needs=lambda case: case.is_draft and _is_of_loading(case) and not re.search(r"quantiz|safetensors", case.text),
+        needs=lambda case: (
+            case.is_draft
+            and (_is_of_loading(case) or "mat1 and mat2 shapes" in case.text)
+            and not re.search(r"quantiz|safetensors", case.text)
+        ),
     ),
     rule(
         "context_length",
@@ -106,6 +110,18 @@ RULES: tuple[Rule, ...] = (
         "quantized otherwise, or another "
         "{flag_tp}, where sizes do not divide.",
         needs=lambda case: not re.search(r"requires some operators|[Pp]lease install|No module named", case.text),
+    ),
+    rule(
+        "quantization",
+        r"KeyError: '[\w.]*(?:weight_scale|scale_inv|qweight|qzeros|g_idx|experts\.w\d+_)[\w.]*'",
+        "The model has no place for the quantized weights of its checkpoint",
+        lambda case: (
+            f"A tensor of the checkpoint belongs to another quantization than the layer: {case.incident.cause[1][:200]}"
+        ),
+        "Leave --quantization out so that the model's own config.json decides (now {quantization}), and its "
+        "quantization_config as it was published; or a release that knows this model in this quantization.",
+        on="block",
+        needs=lambda case: case.stage == "load",
     ),
     rule(
         _architecture_category,

@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "host_oom_killed",
-        r"^Killed$|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|died with <Signals\.SIGKILL|signal: 9"
+        r"^Killed$|^已杀死|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|died with <Signals\.SIGKILL|signal: 9"
         r"|[Ss]ignal 9\b|SIGKILL\)?[ .]|[Ee]xit code:? -9|exited with code 137|code -9\b",
         "A process of the server was killed from outside",
         KILLED_CAUSE,

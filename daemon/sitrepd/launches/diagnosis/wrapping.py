@@ -1,0 +1,56 @@
+"""What a program that nobody knows writes in front of each line of an engine: learned from the lines themselves."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from sitrepd.launches.diagnosis.prefixes import split
+from sitrepd.launches.diagnosis.source import Physical
+from sitrepd.launches.engines._lines import plain
+
+_MARK = re.compile(
+    r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: [A-Z_]+\d+)*\] "
+    r"|\((?:APIServer|EngineCore|Worker|VllmWorker)\w*[ )]|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \["
+    r"|Traceback \(most recent call last\):|  File \"[^\"]+\", line \d"
+)
+_LOOKED_AT = 600
+_LONGEST = 200
+_LEAST = 2
+
+
+def unwrapped(lines: Iterable[Physical]) -> Iterator[Physical]:
+    """The same lines, without what stands in front of most of those that an engine has stamped."""
+    ahead = iter(lines)
+    first = list(islice(ahead, _LOOKED_AT))
+    wrapper = wrapper_of(line.text for line in first)
+    for line in chain(first, ahead):
+        found = wrapper.match(line.text) if wrapper else None
+        yield line._replace(text=line.text[found.end() :]) if found else line
+
+
+def wrapper_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """None where the engine's stamps stand at the beginning of lines, or behind what is known anyway."""
+    shapes: Counter[str] = Counter()
+    for text in texts:
+        found = _MARK.search(text, 0, _LONGEST)
+        if found:
+            shapes["" if _is_known(text, found) else _shape(text[: found.start()])] += 1
+    ((shape, count),) = shapes.most_common(1) or [("", 0)]
+    if not shape or count < _LEAST or 2 * count <= shapes.total() or not plain(shape):
+        return None
+    return re.compile(shape)
+
+
+def _is_known(text: str, mark: re.Match[str]) -> bool:
+    if mark.start() == 0:
+        return True
+    line = split(text)
+    return line.stamped or line.text.lstrip().startswith(mark[0].lstrip())
+
+
+def _shape(prefix: str) -> str:
+    """Numbers may differ from line to line."""
+    return re.sub(r"\d+", r"\\d+", re.escape(prefix))
