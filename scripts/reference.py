@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import typer
 from typer.main import get_command
 
+from sitrepd.checkpoints.schema import schema
 from sitrepd.cli import root, verbs
 from sitrepd.settings import Settings, load_settings
 
@@ -32,7 +34,10 @@ CALLERS = {
 
 def pages() -> dict[str, str]:
     """The text of each page by file name."""
-    return {"cli.md": cli_page(), "settings.md": settings_page(), "api.md": api_page()}
+    shape = json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    return {
+        "cli.md": cli_page(), "settings.md": settings_page(), "api.md": api_page(), "checkpoint.schema.json": shape,
+    }  # fmt: skip
 
 
 def cli_page() -> str:

@@ -19,7 +19,7 @@ def pages() -> dict[str, str]:
     return reference.pages()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "settings.md", "api.md"])
+@pytest.mark.parametrize("name", ["cli.md", "settings.md", "api.md", "checkpoint.schema.json"])
 def test_the_page_is_what_the_code_gives(pages: dict[str, str], name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == pages[name], "run scripts/docs"
 

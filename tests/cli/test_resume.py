@@ -70,7 +70,11 @@ def test_without_a_daemon_the_last_one_is_printed_with_a_word(sitrep: Sitrep) ->
     assert f"{sitrep.store}/latest/S1.md" in head
     assert rest == stored
     assert left.err == ""
-    assert len(sitrep("resume", "--no-start", "--session", "S1", "--budget", "400").ok().out) <= 400
+    for budget in (400, 1000):
+        short = sitrep("resume", "--no-start", "--session", "S1", "--budget", str(budget)).ok().out
+        assert len(short) <= budget
+        assert short.startswith("(The daemon gives none: ")
+        assert "No hacks." in short or budget == 400
     told = sitrep("resume", "--no-start", "--session", "S1", "--json").json
     assert (told["live"], told["text"]) == (False, left.out)
     (sitrep.store / "latest/S2.md").unlink()

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sqlmodel import col, select
 
+from sitrepd.checkpoints.render import to_json
 from sitrepd.runtime import Runtime
 from sitrepd.sessions.models import Folder
 
 log = logging.getLogger(__name__)
 
 
-def write_files(runtime: Runtime, session_id: int, markdown: str) -> None:
-    """Rewrite `<data_dir>/latest/S1.md` and the files that the session's folders ask for."""
-    for path in paths(runtime, session_id):
+def write_files(runtime: Runtime, session_id: int, markdown: str, rendered: Mapping[str, Any]) -> None:
+    """Rewrite `<data_dir>/latest/S1.md`, the same as JSON beside it, and the files that the folders ask for."""
+    texts = [(path, markdown) for path in paths(runtime, session_id)]
+    model = (runtime.settings.data_dir / "latest" / f"S{session_id}.json", to_json(rendered, None))
+    for path, text in (model, *texts):
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_atomically(path, markdown)
+            write_atomically(path, text)
         except OSError as error:
             log.warning("the latest checkpoint could not be written to %s: %s", path, error.strerror or error)
 

@@ -131,7 +131,7 @@ class Watch(Service):
             return
         if one.kind == "folder.tied":
             row = await checkpoints(self._runtime).latest(one.session_id)
-            await checkpoints(self._runtime).write_files(one.session_id, row.markdown)
+            await checkpoints(self._runtime).write_files(one.session_id, row)
         elif one.text:
             await echoes.echo(self._runtime, one.session_id, one.text)
 

@@ -171,7 +171,8 @@ async def read(
     form = Latest.form(format, request.headers.get("accept", ""), None)
     if form is None and budget is None:
         told: CheckpointPublic = _public(runtime, row)
-        return Response(told.model_dump_json(exclude_none=True), media_type="application/json")
+        whole = response(told.model_dump_json(exclude_none=True), "json", fact_id)
+        return Latest.conditional(whole, request.headers.get("if-none-match"))
     size = Latest.size(runtime, form or "md", budget)
     text = await asyncio.to_thread(checkpoints(runtime).text, row, form or "md", size)
     return Latest.conditional(response(text, form or "md", fact_id.upper()), request.headers.get("if-none-match"))
@@ -201,6 +202,14 @@ def _refuse_name(db: Session, row: Checkpoint, name: str) -> None:
     other = db.exec(select(Checkpoint.id).where(Checkpoint.name == name, col(Checkpoint.id) != row.id)).first()
     if other is not None:
         raise Conflict(f"C{other} has the name {name!r} already; take it away there, or choose another.")
+
+
+@router.get("/schemas/checkpoint", name="get_checkpoint_schema")
+def read_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a checkpoint as JSON."""
+    from sitrepd.checkpoints.schema import schema
+
+    return schema()
 
 
 @router.post(

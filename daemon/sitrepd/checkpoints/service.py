@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from sqlmodel import Session, col, select
@@ -17,12 +17,14 @@ from sitrepd.checkpoints.collect import Collected, collect
 from sitrepd.checkpoints.files import write_files
 from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.render import render
-from sitrepd.checkpoints.templates import Templates
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.runtime import Runtime
 from sitrepd.sections import Document
 from sitrepd.storage import events, ids
+
+if TYPE_CHECKING:
+    from sitrepd.checkpoints.templates import Templates
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -54,6 +56,8 @@ class Checkpoints:
 
     @cached_property
     def templates(self) -> Templates:
+        from sitrepd.checkpoints.templates import Templates
+
         return Templates(self._runtime.settings.templates_dir)
 
     async def make(self, session_id: int, trigger: str, cause: str | None = None) -> Made:
@@ -67,12 +71,12 @@ class Checkpoints:
             number = await self._runtime.store.write_async(lambda db: ids.allocate(db, "checkpoint"))
             row = await asyncio.to_thread(self._written, number, session_id, collected, trigger, cause)
             await self._runtime.store.write_async(lambda db: _store(db, row))
-        await self.write_files(session_id, row.markdown)
+        await self.write_files(session_id, row)
         return Made(row, new=True)
 
-    async def write_files(self, session_id: int, markdown: str) -> None:
+    async def write_files(self, session_id: int, row: Checkpoint) -> None:
         """Rewrite the files that hold the latest checkpoint of the session."""
-        await asyncio.to_thread(write_files, self._runtime, session_id, markdown)
+        await asyncio.to_thread(write_files, self._runtime, session_id, row.markdown, row.rendered)
 
     async def latest(self, session_id: int) -> Checkpoint:
         """The latest checkpoint; the first one is made where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,9 @@ from sitrepd.cli.verbs import Cli, verb
 app = typer.Typer()
 _CHARACTERS_A_TOKEN = 4
 _DAEMON_FAILED = 500
+_LEAST = 500
+_PRESETS = {"brief": 2000, "standard": 9000}
+_CUT = "[…]"
 
 
 @verb(app, "resume")
@@ -55,9 +59,9 @@ def _left_behind(cli: Cli, error: Unreachable | Refused, characters: int | None)
     path = _last_file(cli, error)
     why = error.detail.rstrip(".")
     head = f"(The daemon gives none: {why}. This is the last checkpoint that was written, {path}.)\n\n"
-    text = head + path.read_text(errors="replace")
+    text = head + _fitting(path, None if characters is None else characters - len(head))
     if characters is not None and len(text) > characters:
-        text = text[: max(0, characters - 2)] + "…\n"
+        text = _whole_lines(text, characters)
     if cli.json:
         from sitrepd.cli.client import dump
 
@@ -65,8 +69,38 @@ def _left_behind(cli: Cli, error: Unreachable | Refused, characters: int | None)
     return Answer(200, text.encode())
 
 
+def _fitting(path: Path, room: int | None) -> str:
+    """The text as it was written; where that is too long, made anew from the section model beside it."""
+    text = path.read_text(errors="replace")
+    if room is None or len(text) <= room or room < _LEAST:
+        return text
+    from sitrepd.checkpoints.render import to_markdown
+    from sitrepd.checkpoints.templates import Templates
+
+    try:
+        rendered = json.loads(path.with_suffix(".json").read_text())
+        return to_markdown(rendered, room, Templates())
+    except (OSError, ValueError, KeyError, TypeError):
+        return text
+
+
+def _whole_lines(text: str, characters: int) -> str:
+    """As many lines as there is room for, without half a block of code."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if sum(len(one) + 1 for one in (*lines, line, _CUT)) > characters:
+            break
+        lines.append(line)
+    fences = [number for number, line in enumerate(lines) if line.startswith("```")]
+    if len(fences) % 2:
+        del lines[fences[-1] :]
+    return "\n".join([*lines, _CUT]) + "\n"
+
+
 def _characters(budget: str | None) -> int | None:
     """Characters of `9000` or of `2000t` tokens; None for what only the daemon knows."""
+    if budget in _PRESETS:
+        return _PRESETS[budget]
     digits = (budget or "").removesuffix("t")
     if not digits.isdigit():
         return None

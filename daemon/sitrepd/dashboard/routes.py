@@ -11,7 +11,7 @@ from sqlmodel import Session, col, func, select
 from starlette.responses import RedirectResponse, Response
 
 from sitrepd import facts
-from sitrepd.dashboard import assets, history, pages
+from sitrepd.dashboard import alone, assets, history, pages
 from sitrepd.dashboard.looking import common, for_people, number_of, page_of, view_of
 from sitrepd.dashboard.parts import PARTS, checkpoint, launches
 from sitrepd.dashboard.stream import Tab
@@ -27,6 +27,7 @@ from sitrepd.storage import events, ids
 
 router = APIRouter(include_in_schema=False)
 router.include_router(history.router)  # before the parts of a session, whose addresses are alike
+router.include_router(alone.router)
 _KEEP_S = 180 * 86400
 _CLOSED = 20
 
