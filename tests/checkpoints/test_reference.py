@@ -78,3 +78,36 @@ def test_the_imported_launch_is_not_said_to_run(reference: dict[str, Any]) -> No
     text = render(reference, "md", None, SHIPPED)
     assert "not observed here: whether it runs now is not known" in text
     assert "time left" not in text
+
+
+def plain_session() -> list[dict[str, Any]]:
+    """Five wishes, five rejected options, three causes, several steps, one best run with its command, one launch."""
+    causes = ("Draft and target disagree on hidden states", "NCCL falls back to TCP", "The draft was quantized twice")
+    told: list[dict[str, Any]] = [{"type": "session", "name": "EAGLE-3 tuning", "goal": "Beat 88.8 tok/s."}]
+    told += [{"type": "directive", "text": f"Wish {n}: never trade precision for speed."} for n in range(5)]
+    told += [
+        {"type": "finding", "kind": "rejected", "title": f"Option {n}", "reason": f"It cost {n}.5 % of accept rate.", "status": "confirmed"}
+        for n in range(5)
+    ]  # fmt: skip
+    told += [{"type": "finding", "kind": "root_cause", "title": one, "status": "confirmed"} for one in causes]
+    told += [{"type": "next_step", "text": f"Measure {n} steps.", "order": n} for n in (3, 4, 5)]
+    serve = "python -m sglang.launch_server --model-path /m --tp-size 8 --speculative-num-steps"
+    told += [
+        {"type": "launch", "key": "two", "command": f"{serve} 2 --port 30002", "state": "exited", "exit_code": 0},
+        {"type": "launch", "key": "three", "command": f"{serve} 3 --port 30003", "state": "loading"},
+        {"type": "benchmark", "name": "base", "baseline": True, "metrics": {"output_throughput": 88.8}},
+        {"type": "benchmark", "name": "2 steps", "launch": "two", "metrics": {"output_throughput": 94.0}},
+    ]
+    return told
+
+
+def test_two_thousand_characters_hold_all_that_is_pinned_of_a_plain_session(tmp_path: Path) -> None:
+    text = render(written(tmp_path, plain_session()), "md", 2000, SHIPPED)
+    assert len(text) <= 2000
+    assert "[…]" not in text
+    for line in plain_session():
+        values = [value for name, value in line.items() if name in ("title", "reason", "command", "goal")]
+        values += [line["text"]] if line["type"] == "directive" else []
+        assert [value for value in values if value not in text] == [], line
+    for told in ("L2 told as loading", "- N1 (todo, order 3): Measure 3 steps.", "B2 2 steps: 94.0", "+5.9 %", "on L1"):
+        assert told in text

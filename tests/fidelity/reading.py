@@ -18,19 +18,19 @@ _GOAL = re.compile(r"S\d+ goal: (?P<text>.*)")
 _DIRECTIVE = re.compile(r"(?P<id>D\d+)(?P<words>(?: \([^)]*\))*): (?P<text>.*)")
 _STEP = re.compile(r"(?P<id>N\d+) \((?P<state>todo|doing|done|dropped)(?P<more>[^)]*)\): (?P<text>.*)")
 _FINDING = re.compile(
-    r"(?P<id>F\d+) (?P<kind>root cause|rejected option|constraint|decision|hypothesis|observation)"
-    r" \((?:tried, )?(?P<status>open|confirmed|refuted|superseded)[^)]*\): (?P<title>.*?)"
+    r"(?P<id>F\d+) (?P<kind>root cause|rejected option|rejected|constraint|decision|hypothesis|observation)"
+    r"(?: \((?:tried, )?(?P<status>open|confirmed|refuted|superseded)[^)]*\))?: (?P<title>.*?)"
     r"(?: — (?!reason|evidence|replaces)(?P<detail>.*?))?(?: — reason: (?P<reason>.*?)| — reason not recorded)?"
     r"(?: — evidence: (?P<evidence>.*?))?(?: — replaces (?P<supersedes>F\d+))?",
 )
-_LAUNCH = re.compile(rf"(?P<id>L\d+)(?: (?P<name>\S+))? (?:is |was told as )?(?P<state>{_STATES})\b(?P<more>.*)")
+_LAUNCH = re.compile(rf"(?P<id>L\d+)(?: (?P<name>\S+))? (?:is |was told as |told as )?(?P<state>{_STATES})\b(?P<more>.*)")
 _COMMAND = re.compile(r"Command of (?P<id>L\d+)")
 _VALUE = r"(?P<value>-?\d[\d.]*)(?: (?P<unit>[^\s,;]+))?"
 _BEST = re.compile(rf"(?P<id>B\d+)(?: (?P<name>.*?))?: {_VALUE} (?P<metric>[a-z_]+)(?=[,;]|$)(?P<more>.*)")
 _BASE = re.compile(rf"to the baseline (?P<id>B\d+) \({_VALUE}\)")
 _RAN_ON = re.compile(r"Command of (?P<launch>L\d+), which (?P<id>B\d+) ran on")
 _ROW = re.compile(r"(?P<id>B\d+)(?: (?P<name>.*))?")
-_KINDS = {"root cause": "root_cause", "rejected option": "rejected"}
+_KINDS = {"root cause": "root_cause", "rejected option": "rejected", "rejected": "rejected"}
 
 
 def lines(text: str) -> list[Line]:
@@ -88,7 +88,7 @@ def _finding(item: Item) -> Iterator[Line]:
     told = _FINDING.fullmatch(item.line)
     if told is not None:
         line: Line = {"type": "finding", "key": told["id"], "kind": _KINDS.get(told["kind"], told["kind"])}
-        line |= {"status": told["status"], "title": item.told(told["title"])}
+        line |= {"status": told["status"] or "confirmed", "title": item.told(told["title"])}
         line |= {name: item.told(told[name]) for name in ("detail", "reason") if told[name]}
         yield line | ({"supersedes": told["supersedes"]} if told["supersedes"] else {})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +17,8 @@ CHARACTERS_A_TOKEN = 4
 PRESETS: dict[str, int | None] = {"brief": 2000, "standard": 9000, "full": None}
 CORE = 7
 """Pinned items up to this priority stay whole before any other is placed."""
+# Of what is not pinned, so many of each section and priority are taken before more of any.
+_ROUNDS = (3, 10)
 _BUDGET = re.compile(r"(\d{1,12})(t?)", re.IGNORECASE)
 
 Rank = tuple[bool, int, int, int]
@@ -45,7 +48,8 @@ def _none() -> Sequence[str]:
 class Piece:
     """One item as text: `rank` says when it is taken, `place` where it stands, `name` what it is called if left out.
 
-    `shorter` gives its shorter forms, the shortest last; it is asked only where there is not enough room.
+    `shorter` gives its shorter forms, the shortest last; it is asked only where there is not enough room. What is
+    `exact` (a command) is of no use in them, and grows before others do.
     """
 
     text: str
@@ -53,6 +57,7 @@ class Piece:
     rank: Rank
     place: float
     shorter: Callable[[], Sequence[str]] = field(default=_none, compare=False)
+    exact: bool = False
 
     def form(self, level: int) -> str:
         return self.text if level == 0 else self.shorter()[level - 1]
@@ -84,7 +89,8 @@ def piece(
     weight = rank(section, number, item)
     if shorter is None or weight[0]:
         return Piece(text, name, weight, item.get("order", number))
-    return Piece(text, name, weight, item.get("order", number), _falling(text, shorter))
+    exact = item.get("kind") == "command"
+    return Piece(text, name, weight, item.get("order", number), _falling(text, shorter), exact)
 
 
 def _falling(text: str, shorter: Callable[[], Sequence[str]]) -> Callable[[], Sequence[str]]:
@@ -156,12 +162,20 @@ class _Choice:
         )
 
     def made(self, reserve: int) -> Kept:
-        """First the core, then what else is pinned, then the rest, which leaves `reserve` for what is left out."""
+        """First the core, then what else is pinned, then the rest, which leaves `reserve` for what is left out.
+
+        Of the rest, first a few of each kind, so that none goes without because another is long.
+        """
         self._shortened(lambda rank: not rank[0] and rank[1] <= CORE)
         self._room -= reserve
         self._shortened(lambda rank: not rank[0] and rank[1] > CORE)
-        for index, number in self._those(lambda rank: rank[0]):
-            self._take(index, number, 0)
+        rest = [(rank, index, number) for rank, index, number in self._order if rank[0]]
+        for most in (*_ROUNDS, len(rest)):
+            taken: Counter[tuple[int, int]] = Counter()
+            for rank, index, number in rest:
+                taken[index, rank[1]] += 1
+                if taken[index, rank[1]] <= most and number not in self._kept[index]:
+                    self._take(index, number, 0)
         return self._kept
 
     def _those(self, which: Callable[[Rank], bool]) -> list[tuple[int, int]]:
@@ -176,6 +190,8 @@ class _Choice:
             return
         for index, number in group:
             self._take(index, number, len(self._parts[index].pieces[number].shorter()))
+        for index, number in (one for one in group if self._parts[one[0]].pieces[one[1]].exact):
+            self._grow(index, number, 1)
         for steps in (1, 2):
             for index, number in group:
                 self._grow(index, number, steps)

@@ -13,10 +13,11 @@ from sitrepd.checkpoints.budget import Kept, Part, Piece, fit
 from sitrepd.checkpoints.left_out import left_out
 from sitrepd.checkpoints.quote import one_line
 from sitrepd.checkpoints.shorten import shorter
-from sitrepd.checkpoints.templates import Templates
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+
+    from sitrepd.checkpoints.templates import Templates
 
 FORMATS: dict[str, str] = {
     "md": "text/markdown",
@@ -24,7 +25,10 @@ FORMATS: dict[str, str] = {
     "html": "text/html",
     "txt": "text/plain",
 }
+TERSE = 4000
+"""Up to so many characters, the words between the facts are as few as can be."""
 _NAME = 80
+_FRACTION = re.compile(r"\.\d+")
 _FENCE = re.compile(r"(`{3,})\w*")
 
 
@@ -46,7 +50,8 @@ def identity(rendered: Mapping[str, Any]) -> str:
     """Who, what and when on one line: `Sitrep C15 · S1 … · 2026-12-01T03:20:47Z · trigger idle (L1 loading)`."""
     name = short(rendered["session"]["name"])
     cause = f" ({one_line(rendered['cause'])})" if rendered.get("cause") else ""
-    told = f"Sitrep {rendered['id']} · {rendered['session']['id']} {name} · {rendered['at']}"
+    at = _FRACTION.sub("", rendered["at"])
+    told = f"Sitrep {rendered['id']} · {rendered['session']['id']} {name} · {at}"
     return f"{told} · trigger {one_line(rendered['trigger'])}{cause}"
 
 
@@ -61,7 +66,7 @@ def short(name: str) -> str:
 def to_markdown(rendered: Mapping[str, Any], most: int | None, templates: Templates) -> str:
     """Line 1 is the identity line; then the sections; then what is left out."""
     first = f"{identity(rendered)} — name {rendered['id']} in your first answer."
-    return fit_markdown(first, templates.typeset_all(rendered), most)
+    return fit_markdown(first, templates.typeset_all(rendered, terse=most is not None and most <= TERSE), most)
 
 
 def fit_markdown(first: str, parts: Sequence[Part], most: int | None) -> str:

@@ -34,6 +34,8 @@ _TITLED = frozenset({"detail"})
 def shorter(item: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     """The item in a short and in a brief form, each marked as `shortened`; without those that would be the same."""
     if isinstance(item.get("command"), str):
+        if "of" not in item:
+            return ()  # of the best run it is told where its command is; any other is only counted
         return [{**item, "command": None, "characters": len(item["command"]), "shortened": True}]
     forms: list[dict[str, Any]] = []
     for form in (_short(item), _brief(item)):

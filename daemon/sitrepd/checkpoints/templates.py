@@ -60,12 +60,12 @@ class Templates:
             self._all = sandbox.careful_environment(_UserFirst(self._user, shipped))
             self._pages = sandbox.environment(_UserFirst(self._user, shipped))
 
-    def typeset_all(self, rendered: Mapping[str, Any]) -> list[Part]:
+    def typeset_all(self, rendered: Mapping[str, Any], terse: bool = False) -> list[Part]:
         """All sections of a checkpoint, and those that the user's templates add, in their order."""
         sections = rendered["sections"]
         self._kept.look()
         added = [_new_section(name) for name in self._added({one["name"] for one in sections})]
-        about = _About(rendered)
+        about = _About(rendered, terse)
         return sorted((self.typeset(one, about) for one in (*sections, *added)), key=lambda part: part.order)
 
     def typeset(self, section: Mapping[str, Any], about: _About | None = None) -> Part:
@@ -105,9 +105,9 @@ class Templates:
 class _About:
     """What a template may look at besides its own section: the checkpoint, and all sections by name."""
 
-    def __init__(self, rendered: Mapping[str, Any]) -> None:
+    def __init__(self, rendered: Mapping[str, Any], terse: bool = False) -> None:
         self.sections = {one["name"]: SimpleNamespace(**one) for one in rendered["sections"]}
-        self.checkpoint = {name: value for name, value in rendered.items() if name != "sections"}
+        self.checkpoint = {name: value for name, value in rendered.items() if name != "sections"} | {"terse": terse}
 
 
 def _new_section(name: str) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def goal(session: Any, directives: Sequence[Any]) -> Section:
         "ids": [public_id],
         "what": "the goal",
         "goal": session.goal,
-        "priority": 9,
+        "priority": 8,
     }
     about = {"kind": "session", "id": public_id, "ids": [public_id], "name": session.name} | r.present(
         pinned=False,
