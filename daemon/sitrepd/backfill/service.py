@@ -19,7 +19,7 @@ from sitrepd.findings.models import Finding
 from sitrepd.hardware.models import Host, HostCreate
 from sitrepd.launches.models import Launch, LaunchSize
 from sitrepd.slices import Registry
-from sitrepd.storage import events
+from sitrepd.storage import events, ids
 
 T = TypeVar("T", bound=m.Told)
 _NEAR = timedelta(minutes=3)
@@ -184,8 +184,10 @@ class Keeper:
     def _evidence(self, told: m.ToldFinding, before: Sequence[str]) -> list[str]:
         launch = self._registry.by_word["launch"]
         named = [launch.public_id(kept.fact_id) for key in told.launches if (kept := self._kept(key))]
-        launches = [one for one in before if one in named] + [one for one in named if one not in before]
+        parsed = {one: ids.parse_id(one) for one in before}
+        launches = [one for one in before if (place := parsed[one]) and place[0] == launch.prefix]
         others = [one for one in before if one not in launches] or list(told.fact.evidence)
+        launches += [one for one in named if one not in launches]
         return [*launches, *others][:_MOST_EVIDENCE]
 
     # --- where it ran --------------------------------------------------------------------------------------------

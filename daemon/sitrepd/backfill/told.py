@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -23,6 +23,26 @@ _LOADING = ("starting", "loading", "capturing", "warming")
 def wanted(found: Found, *, followed: bool) -> list[Start]:
     """The starts to tell: those that still run are left to a daemon that follows them itself."""
     return [start for start in found.starts if not (followed and start.running)]
+
+
+def tell(
+    post: Callable[[dict[str, Any]], Sequence[dict[str, str]]], found: Found, starts: Sequence[Start]
+) -> dict[str, dict[str, str]]:
+    """What became of each fact, by its key; launches first, for the others name them.
+
+    A launch that the daemon has watched itself it has diagnosed itself too.
+    """
+    settled: dict[str, dict[str, str]] = {}
+
+    def told(kind: str, parts: Iterator[list[dict[str, Any]]]) -> None:
+        for part in parts:
+            settled.update({one["key"]: one for one in post({kind: part})})
+
+    told("launches", launches(starts))
+    told("benchmarks", benchmarks(found.results))
+    told("trainings", trainings(found.runs))
+    told("findings", findings([start for start in starts if settled[start.key]["outcome"] != "observed"]))
+    return settled
 
 
 def launches(starts: Sequence[Start]) -> Iterator[list[dict[str, Any]]]:

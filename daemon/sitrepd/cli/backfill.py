@@ -20,21 +20,24 @@ app = typer.Typer()
 _SAY_BYTES = 48 << 20
 _MOST_LINES = 30
 _TIMEOUT_S = 120.0
+_OUTCOMES = {
+    "new": "new", "updated": "brought up to date", "known": "known before", "observed": "watched by the daemon itself",
+}  # fmt: skip
 
 
 @verb(app, "backfill")
 def backfill(
     cli: Cli,
     folders: Annotated[list[str], typer.Argument(metavar="DIR…", help="Folders, or single files, to read.")],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be told; without a daemon.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be told; without a daemon.")] = False,
     host: Annotated[
         str | None, typer.Option("--host", metavar="NAME", help="The machine that the logs are of; this one if absent.")
     ] = None,
     zone: Annotated[
         str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Of the times in the logs, as Europe/Berlin; this machine's if absent."),
+        typer.Option(
+            "--timezone", metavar="ZONE", help="Of the times in the logs, as Europe/Berlin; this machine's if absent."
+        ),
     ] = None,
 ) -> None:
     """Read server logs, benchmark results and training logs below folders into the session; twice is as once."""
@@ -69,27 +72,12 @@ def _say_size(files: int, size: int) -> None:
 
 
 def _tell(cli: Cli, found: Found, starts: list[Start], host: str | None) -> dict[str, dict[str, str]]:
-    """Launches first, for the others name them; what the daemon has watched itself it has diagnosed itself too."""
     from sitrepd.backfill import told
     from sitrepd.hardware.hosts import machine_key
 
     where = {"host": host} if host else {"host": socket.gethostname(), "machine": machine_key()}
     cli.client.timeout_s = _TIMEOUT_S
-    settled: dict[str, dict[str, str]] = {}
-
-    def tell(kind: str, part: list[dict[str, Any]]) -> None:
-        answer = cli.client.post("/backfill", {**where, kind: part}).data
-        settled.update({one["key"]: one for one in answer["facts"]})
-
-    for part in told.launches(starts):
-        tell("launches", part)
-    for part in told.benchmarks(found.results):
-        tell("benchmarks", part)
-    for part in told.trainings(found.runs):
-        tell("trainings", part)
-    for part in told.findings([start for start in starts if settled[start.key]["outcome"] != "observed"]):
-        tell("findings", part)
-    return settled
+    return told.tell(lambda part: cli.client.post("/backfill", {**where, **part}).data["facts"], found, starts)
 
 
 # --- the report ----------------------------------------------------------------------------------------------------
@@ -102,7 +90,7 @@ def _say(report: dict[str, Any]) -> None:
     _say_findings(report)
     _say_launches(report)
     for one in report["running"]:
-        output.say(f"{one['path']} is still written by process {one['pid']}: a running server is followed, not backfilled.")
+        output.say(f"{one['path']} is still written by process {one['pid']}; running servers are followed (sitrep ps).")
     _say_not_understood(report)
     for note in report["notes"]:
         output.say(note)
@@ -115,8 +103,7 @@ def _say_kind(noun: str, lines: list[dict[str, Any]], session: str | None) -> No
         output.say(f"\nNo {noun} was found.")
         return
     outcomes = Counter(line["outcome"] for line in lines if "outcome" in line)
-    words = {"new": "new", "updated": "brought up to date", "known": "known before", "observed": "watched by the daemon itself"}
-    told = ", ".join(f"{outcomes[one]} {word}" for one, word in words.items() if outcomes[one])
+    told = ", ".join(f"{outcomes[one]} {word}" for one, word in _OUTCOMES.items() if outcomes[one])
     plural = "es" if noun == "launch" else "s"
     output.say(f"\n{len(lines)} {noun}{plural if len(lines) > 1 else ''}{f' in {session}: {told}' if told else ''}")
     for line in lines[:_MOST_LINES]:
@@ -128,7 +115,8 @@ def _say_kind(noun: str, lines: list[dict[str, Any]], session: str | None) -> No
 def _line(line: dict[str, Any]) -> str:
     words = [line.get("id", ""), str(line.get("name", ""))]
     if "state" in line:
-        words.append(line["state"] + (f" after {line['ready_after_s']:.0f} s to ready" if "ready_after_s" in line else ""))
+        ready = f", was ready after {line['ready_after_s']:.0f} s" if "ready_after_s" in line else ""
+        words.append(line["state"] + ready)
         words.append(output.local_time(line.get("started_at")))
         words.append(line.get("failure", ""))
     elif "points" in line:
@@ -147,10 +135,11 @@ def _say_findings(report: dict[str, Any]) -> None:
 def _say_launches(report: dict[str, Any]) -> None:
     known = [line for line in report["launches"] if line["command"] != "not recorded"]
     if report["launches"]:
-        output.say(f"\nThe command is certain of {len(known)} of {len(report['launches'])} launches, of the others not recorded.")
+        count = len(report["launches"])
+        output.say(f"\nThe command is certain of {len(known)} of {count} launches; of the others it is not recorded.")
     ready = [line for line in report["launches"] if "ready_after_s" in line]
     if ready:
-        output.say(f"Time left of later starts is foretold from {len(ready)} of these starts, as from this machine's own.")
+        output.say(f"Time left of later starts is foretold from {len(ready)} of these starts.")
 
 
 def _say_not_understood(report: dict[str, Any]) -> None:
