@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import Field, model_validator
+from sqlalchemy import Index
 from sqlmodel import Field as Column
 
 from sitrepd.shapes import (
@@ -53,8 +54,10 @@ class Benchmark(FactRow, table=True):
 
 class BenchmarkMetric(MetricColumns, table=True):
     __tablename__ = "benchmark_metric"
+    # A comparison reads one metric of each run, and a run may have fifty.
+    __table_args__ = (Index("ix_benchmark_metric_benchmark_id_name", "benchmark_id", "name"),)
 
-    benchmark_id: int = Column(default=0, foreign_key="benchmark.id", index=True)
+    benchmark_id: int = Column(default=0, foreign_key="benchmark.id")
 
 
 class BenchmarkSample(Row, table=True):
