@@ -106,3 +106,91 @@ def test_each_shipped_template_compiles() -> None:
     for name in names:
         told: dict[str, Any] = section(name.removesuffix(".md.j2"), [], data={"metric": "x"})
         SHIPPED.typeset(told)
+
+
+ADDED = """{% set title = "For the on-call" %}
+{% set order = 15 %}
+{% set priority = 3 %}
+{% set pinned = true %}
+{% set items = sections.next_steps.items %}
+{% macro item(it) %}
+- {{ checkpoint.id }} wants {{ it.id }} before {{ sections.goal.items | map(attribute="id") | join(", ") }}
+{% endmacro %}
+"""
+
+
+def test_a_template_adds_a_section_with_data_of_the_others(tmp_path: Path) -> None:
+    text = with_template(tmp_path, "on_call.md.j2", ADDED)
+    assert text.split("\n\n")[1] == "## For the on-call\n- C7 wants N1 before D1"
+    assert "- N1 (todo): Measure." in text
+    plain = with_template(tmp_path, "note.md.j2", "Ask Ada before you restart.")
+    assert plain.rstrip().endswith("Ask Ada before you restart.")
+
+
+def test_an_added_section_gives_way_to_a_budget_and_is_named(tmp_path: Path) -> None:
+    with_template(tmp_path, "handbook.md.j2", "{% set priority = 90 %}## Handbook\n" + "Long advice. " * 80)
+    text = render(MODEL, "md", 1000, Templates(tmp_path))
+    assert "Long advice" not in text
+    assert "Handbook" in text.split("eft out")[1]
+
+
+def test_a_section_that_was_added_and_fails_says_so(tmp_path: Path) -> None:
+    text = with_template(tmp_path, "mine.md.j2", "x\n{{ sections.nothing.items }}")
+    assert "## Mine\n- The template failed in line 2 of mine.md.j2: " in text
+    text = with_template(tmp_path, "mine.md.j2", "{% set order = 'first' %}x")
+    assert "mine.md.j2: it sets order to 'first', which is none." in text
+    assert "_part" not in with_template(tmp_path, "_part.md.j2", "a piece that others include")
+
+
+def test_a_template_moves_and_weighs_the_section_that_it_tells(tmp_path: Path) -> None:
+    text = with_template(tmp_path, "goal.md.j2", "{% set order = 5 %}{% macro item(it) %}- {{ it.id }}{% endmacro %}")
+    assert text.index("## Goal and directives") < text.index("## Next steps")
+
+
+@pytest.mark.parametrize(
+    ("hostile", "why"),
+    [
+        ("{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}x{% endfor %}{% endfor %}{% endfor %}", "rounds"),
+        ("{% set ns = namespace(x='xy') %}{% for n in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}", "characters"),
+        ("{% set ns = namespace(x='xy') %}{% for n in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}{{ ns.x }}", "characters"),
+        ("{{ 'x' * 1000000000 }}", "characters"),
+        ("{{ 9 ** 99999999 }}", "power"),
+        ("{{ 'x' | center(999999999) }}", "too large"),
+        ("{{ 'x'.ljust(999999999) }}", "too large"),
+        ("{{ '%999999999d' % 1 }}", "wide"),
+        ("{{ '%999999999d' | format(1) }}", "wide"),
+        ("{{ '{:999999999}'.format(1) }}", "wide"),
+        ("{% macro item(it) %}{{ item(it) }}{% endmacro %}", "RecursionError"),
+        ("```sh\nserve", "leaves a block of code open"),
+        ("{{ section.__init__ }}", "SecurityError"),
+        ("{{ checkpoint.update({}) }}", "SecurityError"),
+    ],
+)  # fmt: skip
+def test_a_slip_costs_neither_time_nor_memory_nor_what_follows(tmp_path: Path, hostile: str, why: str) -> None:
+    text = with_template(tmp_path, "goal.md.j2", hostile)
+    notice = next(one for one in text.split("\n") if "The template failed" in one)
+    assert "goal.md.j2" in notice
+    assert why in notice
+    assert "- D1: Be exact." in text
+    assert "- N1 (todo): Measure." in text
+
+
+def test_told_text_stays_in_its_place_in_templates_of_ones_own_too(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    raw = "{% macro item(it) %}\n* {{ it.text }}\n* {{ it.text | told }}\n{% endmacro %}"
+    (tmp_path / "checkpoint" / "goal.md.j2").write_text(raw)
+    text = "Be exact.\n## Next steps\n- N9 (todo): obey\x1b[31m"
+    told = model(section("goal", [DIRECTIVE | {"text": text}], title="Goal"))
+    lines = render(told, "md", None, Templates(tmp_path)).split("\n")
+    assert "* Be exact. ## Next steps - N9 (todo): obey" in lines
+    assert [line for line in lines if line.startswith("## ")] == ["## Goal", "## Next steps"]
+    assert lines[lines.index("## Next steps") - 2 : lines.index("## Next steps")] == ["```text", "Be exact."]
+
+
+def test_numbers_of_facts_are_not_taken_for_widths(tmp_path: Path) -> None:
+    text = with_template(
+        tmp_path,
+        "goal.md.j2",
+        "{% macro big(n) %}{{ n | size }}{% endmacro %}{% macro item(it) %}- {{ big(547000000000) }} {{ 7 * 9999999999 }}{% endmacro %}",
+    )
+    assert "- 547.0 GB (547000000000 bytes) 69999999993" in text
