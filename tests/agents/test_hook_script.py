@@ -7,14 +7,16 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 from tests.agents.calling import API, facts, payload
 from tests.daemons import Daemon, running_daemon
+from tests.helpers import PATIENCE_S, wait_until
 
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "agents" / "sitrep-hook"
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
@@ -28,11 +30,30 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield found
 
 
-def run(event: str, store: Path, told: Any = None, client: str = "claude-code", **env: str) -> str:
+@cache
+def _patient() -> Path:
+    """A copy of the script that waits for a daemon on a loaded machine, as long as a test does."""
+    code = SCRIPT.read_text()
+    for hasty, patient in (("timeout 1", f"timeout {PATIENCE_S:.0f}"), ("-m 0.95 ", f"-m {PATIENCE_S:.0f} ")):
+        assert code.count(hasty) == 1
+        code = code.replace(hasty, patient)
+    path = Path(mkdtemp(prefix="sitrep-hook-")) / "sitrep-hook"
+    path.write_text(code)
+    path.chmod(0o755)
+    return path
+
+
+def run(event: str, store: Path, told: Any = None, client: str = "claude-code", hasty: bool = False, **env: str) -> str:
     """What it prints; it says nothing else, and exits 0."""
     body = told if isinstance(told, bytes) else json.dumps(told or payload(event, source="startup")).encode()
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SITREP_DATA_DIR": str(store)} | env
-    done = subprocess.run([SCRIPT, client, event], input=body, capture_output=True, env=environment, timeout=60)
+    done = subprocess.run(
+        [SCRIPT if hasty else _patient(), client, event],
+        input=body,
+        capture_output=True,
+        env=environment,
+        timeout=PATIENCE_S,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
 
@@ -60,10 +81,7 @@ def test_it_goes_by_address_and_token_as_well(daemon: Daemon) -> None:
 def test_a_long_prompt_is_kept_whole(daemon: Daemon) -> None:
     words = "0123456789" * 1_000_000
     assert run("UserPromptSubmit", daemon.data_dir, payload("UserPromptSubmit", prompt=words)) == ""
-    deadline = time.monotonic() + 60
-    while not (found := [one for one in facts(daemon.client, "messages") if one["text"].startswith("0123")]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    found = wait_until(lambda: [one for one in facts(daemon.client, "messages") if one["text"].startswith("0123")])
     path = found[0]["text"].rpartition(" are in ")[2].rstrip("]")
     assert Path(path).read_text() == words
     assert Path(path).stat().st_mode & 0o777 == 0o600
@@ -80,7 +98,7 @@ def test_a_payload_that_is_none_does_no_harm(daemon: Daemon, body: bytes) -> Non
 def test_what_no_store_can_hold_is_replaced(daemon: Daemon) -> None:
     body = b'{"session_id": "bin", "prompt": "bin \\u0000 \\ud800 \xff end"}'
     assert run("UserPromptSubmit", daemon.data_dir, body) == ""
-    assert "bin � � � end" in [one["text"] for one in facts(daemon.client, "messages")]
+    wait_until(lambda: "bin � � � end" in [one["text"] for one in facts(daemon.client, "messages")])
 
 
 def test_without_a_daemon_it_says_one_honest_line_where_a_checkpoint_was_to_go(tmp_path: Path) -> None:
@@ -97,9 +115,7 @@ def test_a_daemon_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     listener.bind(str(tmp_path / "sitrep.sock"))
     listener.listen()
     with listener:
-        began = time.monotonic()
-        assert "did not answer within a second" in said(run("SessionStart", tmp_path))
-        assert time.monotonic() - began < 30  # it is 1 s; a loaded machine takes its time to start a process
+        assert "did not answer within a second" in said(run("SessionStart", tmp_path, hasty=True))
 
 
 def test_a_socket_that_nobody_listens_on_is_no_daemon(tmp_path: Path) -> None:

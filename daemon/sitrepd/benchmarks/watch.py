@@ -57,8 +57,10 @@ class BenchmarkFiles(Service):
         told: list[Mapping[str, Any]] = self._runtime.live.get("benchmarks_running") or []
         now = {(one["pid"], one["started_at"]): one for one in told}
         for key, one in now.items():
-            if key not in self._running and (folder := _folder_of(one["pid"])) is not None:
-                self._running[key] = await asyncio.to_thread(_seen, one["argv"], folder)
+            if key not in self._running and one["cwd"]:
+                self._running[key] = await asyncio.to_thread(
+                    _seen, one["argv"], Path(one["cwd"]), one["started_at"].timestamp()
+                )
         for key in [key for key in self._running if key not in now]:
             await self.take_in(self._running.pop(key), None)
 
@@ -110,13 +112,6 @@ class BenchmarkFiles(Service):
         return found
 
 
-def _folder_of(pid: int) -> Path | None:
-    try:
-        return Path(os.readlink(f"/proc/{pid}/cwd"))
-    except OSError:
-        return None
-
-
 def _long_ago(argv: Sequence[str], folder: Path) -> Seen:
     """A benchmark whose files count only where they were written in the last minutes."""
     files = result_files(argv, folder)
@@ -124,8 +119,10 @@ def _long_ago(argv: Sequence[str], folder: Path) -> Seen:
     return Seen(argv, folder, old)
 
 
-def _seen(argv: Sequence[str], folder: Path) -> Seen:
-    return Seen(argv, folder, {path: path.stat().st_size for path in result_files(argv, folder)})
+def _seen(argv: Sequence[str], folder: Path, started_at: float) -> Seen:
+    """A benchmark as it is first seen; a file that it has written by then is new as a whole."""
+    found = {path: path.stat() for path in result_files(argv, folder)}
+    return Seen(argv, folder, {path: about.st_size for path, about in found.items() if about.st_mtime < started_at})
 
 
 def _written_since(path: Path, size: int) -> bytes:

@@ -17,6 +17,7 @@ from sitrepd.errors import Conflict
 
 app = typer.Typer()
 FILE_NAME = "SITREP.md"
+AGENTS_NAME = "AGENTS.md"
 _OURS = b"Sitrep C"
 
 
@@ -53,6 +54,13 @@ def init(
         ),
     ] = None,
     move: Annotated[bool, typer.Option("--move", help="Tie the folder anew if it belongs to another session.")] = False,
+    agents: Annotated[
+        bool | None,
+        typer.Option(
+            "--agents/--no-agents",
+            help="Keep six lines on Sitrep in AGENTS.md; if neither is said, where that file is there already.",
+        ),
+    ] = None,
 ) -> None:
     """Tie this folder, with all work trees of its repository, to a session.
 
@@ -66,6 +74,23 @@ def init(
     cli.session = session["id"]
     answer = cli.fresh_client().post("/sessions/current/folders", told)
     cli.show(answer, lambda tie: _say(tie, session))
+    _keep_block(_top(cwd) / AGENTS_NAME, agents)
+
+
+def _keep_block(path: Path, wanted: bool | None) -> None:
+    """Put the lines into AGENTS.md, or bring them up to date, and say so where that changed it."""
+    if wanted is False or (wanted is None and not path.exists()):
+        return
+    from sitrepd.agents.install.block import with_block
+
+    try:
+        before = path.read_bytes().decode() if path.exists() else ""
+        after = with_block(before)
+        if after != before:
+            path.write_bytes(after.encode())
+            output.warn(f"{path} has the six lines on Sitrep.")
+    except (OSError, ValueError) as error:
+        output.warn(f"Note: {path} was left as it is: {getattr(error, 'strerror', None) or error}.")
 
 
 def _wanted(cli: Cli, name: str | None, goal: str | None, cwd: Path, move: bool) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sitrepd.launches.discovery.find import Found, Server
 from sitrepd.launches.discovery.leftovers import Orphan
 from sitrepd.launches.discovery.table import ancestors, uid_of
 from sitrepd.launches.launchers.base import ProcessIdentity
-from sitrepd.launches.processes import started_at
+from sitrepd.launches.processes import read_cwd, started_at
 from sitrepd.redact import redact_argv
 from sitrepd.storage import ids
 
@@ -71,6 +71,7 @@ class BenchmarkRunning(BaseModel):
     pid: int
     name: str
     argv: list[str]
+    cwd: str | None = None
     started_at: datetime
 
 
@@ -101,6 +102,7 @@ def view(
                 pid=one.process.pid,
                 name=one.name,
                 argv=redact_argv(list(one.process.argv)),
+                cwd=read_cwd(one.process.pid),
                 started_at=started_at(one.process.stat.start_ticks),
             )
             for one in found.benchmarks
