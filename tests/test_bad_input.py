@@ -90,3 +90,32 @@ def test_a_log_that_is_a_pipe_is_not_waited_for(session: TestClient, tmp_path: P
     answer = session.get(f"{API}/launches/{launch}/log")
     assert answer.status_code == 409
     assert "no file" in answer.json()["detail"]
+
+
+def test_what_ends_before_it_begins_is_refused(session: TestClient) -> None:
+    times = {"started_at": "2026-12-02T00:00:00Z", "ended_at": "2026-12-01T00:00:00Z"}
+    for answer in (
+        session.post(f"{API}/sessions", json={"name": "two", **times}),
+        session.patch(f"{API}/sessions/S1", json=times),
+        session.patch(f"{API}/sessions/S1", json={"ended_at": "2001-01-01T00:00:00Z"}),
+    ):
+        assert answer.status_code == 422, answer.text
+        assert "is before started_at" in answer.json()["detail"]
+        assert answer.json()["errors"][0]["field"] == "ended_at"
+    assert session.get(f"{API}/sessions").json()["count"] == 1
+    assert "ended_at" not in session.get(f"{API}/sessions/S1").json()
+    assert session.patch(f"{API}/sessions/S1", json={"ended_at": "2036-12-01T00:00:00Z"}).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_json_that_is_called_something_else_is_told_what_to_send(client: TestClient, kind: str | None) -> None:
+    headers = {"Content-Type": kind} if kind else {}
+    answer = client.post(f"{API}/sessions", content=b'{"name": "x"}', headers=headers)
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["detail"]
+    assert (kind or "no type") in answer.json()["detail"]
+
+
+def test_json_that_is_no_object_is_told_so(client: TestClient) -> None:
+    answer = client.post(f"{API}/sessions", json=["x"])
+    assert (answer.status_code, answer.json()["title"]) == (422, "Invalid input")

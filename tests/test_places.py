@@ -44,3 +44,25 @@ def test_a_settings_file_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "config.toml").write_bytes(b"\xff")
     with pytest.raises(SitrepError, match="cannot be read"):
         data_dir()
+
+
+@pytest.mark.parametrize(
+    ("told", "characters"), [("9000", 9000), ("2000t", 8000), ("brief", 2000), ("Standard", 9000), (4000, 4000)]
+)
+def test_a_budget_is_told_as_on_the_command_line(
+    told: str | int, characters: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SITREP_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").write_text(f"checkpoint_budget = {told!r}")
+    assert load_settings().checkpoint_budget == characters
+    monkeypatch.setenv("SITREP_CHECKPOINT_BUDGET", str(told))
+    assert load_settings().checkpoint_budget == characters
+
+
+@pytest.mark.parametrize(
+    ("told", "said"), [("10t", "at least 1000"), ("5", "1000"), ("full", "a number"), ("much", r"tokens \(2000t\)")]
+)
+def test_a_budget_that_is_none_is_named(told: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SITREP_CHECKPOINT_BUDGET", told)
+    with pytest.raises(SitrepError, match=f"SITREP_CHECKPOINT_BUDGET.*{said}"):
+        load_settings()

@@ -37,9 +37,20 @@ async def _told(request: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    if _is_no_json(request, error):
+        came = request.headers.get("content-type", "").partition(";")[0] or "no type"
+        detail = f"The body came as {came}, and JSON is wanted: send it with the header Content-Type: application/json."
+        return problem(415, "Unsupported media type", detail, instance=request.url.path)
     errors = [{"field": _place(one), "message": message(one)} for one in error.errors()]
     detail = "; ".join(f"{one['field'] or 'body'}: {one['message']}" for one in errors[:5])
     return problem(422, "Invalid input", f"{detail}.", instance=request.url.path, errors=errors)
+
+
+def _is_no_json(request: Request, error: RequestValidationError) -> bool:
+    """Whether a body was not even read as JSON, because of what it was called."""
+    whole = any(one["loc"] == ("body",) and isinstance(one.get("input"), bytes) for one in error.errors())
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return whole and kind != "application/json" and not kind.endswith("+json")
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -38,6 +39,7 @@ def _patient() -> Path:
         assert code.count(hasty) == 1
         code = code.replace(hasty, patient)
     path = Path(mkdtemp(prefix="sitrep-hook-")) / "sitrep-hook"
+    atexit.register(shutil.rmtree, path.parent)
     path.write_text(code)
     path.chmod(0o755)
     return path

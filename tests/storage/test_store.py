@@ -96,6 +96,19 @@ def test_a_corrupt_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     assert (tmp_path / "sitrep.db").read_bytes() == content
 
 
+def test_an_empty_file_is_a_new_store_unless_the_store_was_used(tmp_path: Path) -> None:
+    (tmp_path / "sitrep.db").touch()
+    Store(settings(tmp_path)).close()
+    assert (tmp_path / "sitrep.db").stat().st_size > 0
+    for name in ("sitrep.db", "sitrep.db-wal"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(StoreUnusable, match=r"sitrep\.db is empty .* its content was lost\. Nothing was changed"):
+        Store(settings(tmp_path))
+    assert (tmp_path / "sitrep.db").stat().st_size == 0
+    (tmp_path / "sitrep.db").unlink()
+    Store(settings(tmp_path)).close()
+
+
 def test_a_damaged_page_is_noticed_at_start(tmp_path: Path) -> None:
     Store(settings(tmp_path)).close()
     data = bytearray((tmp_path / "sitrep.db").read_bytes())

@@ -57,8 +57,25 @@ def check(path: Path, thorough_below_bytes: int = 64 << 20) -> None:
         raise StoreUnusable(_damaged(path, answer))
 
 
+def refuse_emptied(path: Path) -> None:
+    """An empty file is a new database to SQLite, and to Sitrep where its store was never used; else something ate it.
+
+    The token is made once the database is; what SQLite has not yet moved over from its log counts as well.
+    """
+    if not path.exists() or path.stat().st_size > 0 or not path.with_name("token").exists():
+        return
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size > 0:
+        return
+    raise StoreUnusable(
+        f"{path} is empty (0 bytes), and this store has been used before: its content was lost. Nothing was changed. "
+        "Copy the newest backup-*.db of the same folder there, if there is one, or remove the empty file to begin anew."
+    )
+
+
 def upgrade(path: Path) -> Path | None:
     """Migrate the database at `path`; the copy that was made before, or None where none was needed."""
+    refuse_emptied(path)
     known = known_revisions()
     current = stored_revision(path)
     if current == known[-1]:
