@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from sitrepd import __version__, problems
+from sitrepd.dashboard.assets import FOLDER, Assets
 from sitrepd.doors import Doors
 from sitrepd.history.index import keep_in_step
-from sitrepd.late import LateRoutes, make_all
+from sitrepd.late import PREFIX, LateRoutes, api, make_all
 from sitrepd.links import Links
-from sitrepd.openapi import described
 from sitrepd.runtime import Runtime
 from sitrepd.settings import Settings
 from sitrepd.slices import load_registry
 from sitrepd.storage.store import Store
+
+_HEALTH = f"{PREFIX}/health"
+_STATIC = "/static"
+_SYSTEM = frozenset({"about", "links", "events", "facts", "import", "export"})
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -42,21 +50,37 @@ def create_app(settings: Settings) -> FastAPI:
     problems.install(app)
     app.add_middleware(Doors, settings=settings, token=store.token, links=app.state.links)
     app.router.routes[:0] = [route for part in runtime.registry.slices for route in part.busy(runtime)]
-    app.add_api_route("/api/v1/health", _health, name="health", tags=["daemon"])
-    from sitrepd.system import router as system
-
-    app.include_router(system, prefix="/api/v1")
+    app.router.routes.append(Route(_HEALTH, _health))
+    app.router.routes.append(LateRoutes(app, _system, api(_SYSTEM)))
     for part in runtime.registry.slices:
         words = frozenset(noun.plural for noun in part.nouns)
-        app.router.routes.append(LateRoutes(app, part.make_routers, words))
-    app.router.routes.append(LateRoutes(app, partial(_the_rest, app), None))
-    from sitrepd.dashboard.assets import FOLDER, Assets
-    from sitrepd.dashboard.routes import router as dashboard
-
-    app.include_router(dashboard)
-    app.openapi = partial(described, app)  # type: ignore[method-assign]
-    app.mount("/static", Assets(directory=FOLDER))
+        app.router.routes.append(LateRoutes(app, part.make_routers, api(words)))
+    app.router.routes.append(LateRoutes(app, partial(_the_rest, app), api()))
+    app.router.routes.append(LateRoutes(app, _dashboard, _is_page, prefix=""))
+    app.openapi = partial(_described, app)  # type: ignore[method-assign]
+    app.mount(_STATIC, Assets(directory=FOLDER))
     return app
+
+
+async def _health(_: Request) -> Response:
+    """Without what FastAPI does for each request; `system` has the route that is described."""
+    return JSONResponse({"status": "ok"})
+
+
+def _system() -> Sequence[APIRouter]:
+    from sitrepd.system import router
+
+    return (router,)
+
+
+def _dashboard() -> Sequence[APIRouter]:
+    from sitrepd.dashboard.routes import router
+
+    return (router,)
+
+
+def _is_page(path: str) -> bool:
+    return not path.startswith((PREFIX, _STATIC))
 
 
 def _the_rest(app: FastAPI) -> tuple[()]:
@@ -64,9 +88,10 @@ def _the_rest(app: FastAPI) -> tuple[()]:
     return ()
 
 
-async def _health() -> dict[str, str]:
-    """Says only that the daemon lives."""
-    return {"status": "ok"}
+def _described(app: FastAPI) -> dict[str, Any]:
+    from sitrepd.openapi import described
+
+    return described(app)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -12,17 +12,19 @@ PREFIX = "/api/v1"
 
 
 class LateRoutes(BaseRoute):
-    """Stands in an application's list of routes for those of a slice, and appends them when a path has one of `words`.
+    """Stands in an application's list of routes for others, which it makes and appends when `asked` says so of a path.
 
-    Whoever goes through the list comes to the appended routes too; by itself it matches nothing. Without words, every
-    path of the API is asked for.
+    Whoever goes through the list comes to the appended routes too; by itself it matches nothing.
     """
 
-    def __init__(self, app: FastAPI, make: Callable[[], Sequence[APIRouter]], words: frozenset[str] | None) -> None:
+    def __init__(
+        self, app: FastAPI, make: Callable[[], Sequence[APIRouter]], asked: Callable[[str], bool], prefix: str = PREFIX
+    ) -> None:
         self._app = app
         self._make = make
-        self._words = words
+        self._asked = asked
         self._made = False
+        self.prefix = prefix
 
     def make(self) -> None:
         """Append the routes, once."""
@@ -30,21 +32,25 @@ class LateRoutes(BaseRoute):
             return
         self._made = True
         for router in self._make():
-            self._app.include_router(router, prefix=PREFIX)
+            self._app.include_router(router, prefix=self.prefix)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if not self._made and scope["type"] == "http" and self._asked(scope["path"]):
             self.make()
         return Match.NONE, {}
 
-    def _asked(self, path: str) -> bool:
-        if not path.startswith(PREFIX):
-            return False
-        return self._words is None or not self._words.isdisjoint(path.split("/"))
+
+def api(words: frozenset[str] | None = None) -> Callable[[str], bool]:
+    """Asked for by paths of the API with one of the words; by all of them where none are given."""
+
+    def asked(path: str) -> bool:
+        return path.startswith(PREFIX) and (words is None or not words.isdisjoint(path.split("/")))
+
+    return asked
 
 
 def make_all(app: FastAPI) -> None:
-    """Append all routes that are still to come."""
+    """Append all routes of the API that are still to come."""
     for route in list(app.router.routes):
-        if isinstance(route, LateRoutes):
+        if isinstance(route, LateRoutes) and route.prefix == PREFIX:
             route.make()

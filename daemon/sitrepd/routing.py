@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
@@ -35,7 +35,13 @@ def _no_constant(name: str) -> Any:
 
 
 class ApiRoute(APIRoute):
-    """A route whose body and answer keep the decimals of their numbers."""
+    """A route whose body and answer keep the decimals of their numbers, and whose shapes are complete."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **more: Any) -> None:
+        for shape in (*get_type_hints(endpoint).values(), more.get("response_model")):
+            if isinstance(shape, type) and issubclass(shape, BaseModel):
+                _complete(shape)
+        super().__init__(path, endpoint, **more)
 
     def get_route_handler(self) -> Callable[[Request], Any]:
         handle = super().get_route_handler()
@@ -49,6 +55,13 @@ class ApiRoute(APIRoute):
             return response
 
         return with_decimals
+
+
+def _complete(shape: type[BaseModel]) -> None:
+    """Make the validators of a shape now, since FastAPI's own would wait as the shape does."""
+    if not shape.__pydantic_complete__:
+        shape.model_rebuild()
+    shape.model_config["defer_build"] = False
 
 
 def api_router(tag: str) -> APIRouter:

@@ -77,7 +77,8 @@ StepOrLaunchRef = Annotated[Text, RefTo((), or_text=False)]
 class Shape(BaseModel):
     """Base of all shapes: an unknown field is refused."""
 
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
+    # The validators of most are never wanted; routes complete those that they take.
+    model_config = ConfigDict(extra="forbid", from_attributes=True, defer_build=True)
 
 
 class FactIn(Shape):

@@ -45,6 +45,12 @@ class EventOut(BaseModel):
     data: dict[str, Any]
 
 
+@router.get("/health", name="health")
+async def health() -> dict[str, str]:
+    """Says only that the daemon lives."""
+    return {"status": "ok"}
+
+
 @router.get("/about", name="about")
 def about(request: Request, runtime: RuntimeDep) -> About:
     """Version, process and store of this daemon."""

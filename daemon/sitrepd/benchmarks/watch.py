@@ -13,9 +13,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from sitrepd.benchmarks import service
 from sitrepd.benchmarks.files import result_files
-from sitrepd.benchmarks.parsers import is_printed, read_results
 from sitrepd.errors import NoSession, SitrepError
 from sitrepd.facts import Scope
 from sitrepd.runtime import Runtime
@@ -86,11 +84,15 @@ class BenchmarkFiles(Service):
         for argv in programs if folder else ():
             seen = await asyncio.to_thread(_long_ago, argv, Path(folder or ""))
             found += await self.take_in(seen, session_id)
-        if not found and printed and is_printed(printed.encode()):
+        if not found and printed:
             found += await self._printed(printed.encode(), folder, session_id)
         return found
 
     async def _printed(self, printed: bytes, folder: str | None, session_id: int) -> list[int]:
+        from sitrepd.benchmarks.parsers import is_printed
+
+        if not is_printed(printed):
+            return []
         try:
             return await self._store(Path("printed output"), printed, Path(folder or "/"), session_id)
         except SitrepError as error:
@@ -98,6 +100,9 @@ class BenchmarkFiles(Service):
             return []
 
     async def _store(self, path: Path, written: bytes, folder: Path, session_id: int | None) -> list[int]:
+        from sitrepd.benchmarks import service
+        from sitrepd.benchmarks.parsers import read_results
+
         parsed = await asyncio.to_thread(read_results, written, str(path))
 
         def job(db: Session) -> tuple[int, list[int]]:

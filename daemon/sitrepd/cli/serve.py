@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sitrepd.cli.serving import serve as run
 from sitrepd.cli.verbs import Cli, verb
-from sitrepd.errors import StoreUnusable
 
 app = typer.Typer()
 
@@ -20,13 +20,4 @@ def serve(
     any_port: Annotated[bool, typer.Option("--any-port", hidden=True)] = False,
 ) -> None:
     """Run the daemon until Ctrl-C or SIGTERM."""
-    from sitrepd.server import serve as run
-    from sitrepd.settings import load_settings
-
-    settings = load_settings(data_dir=cli.data_dir, port=port, host=host)
-    try:
-        status = run(settings, any_port=any_port and "port" not in settings.model_fields_set)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise StoreUnusable(f"The daemon cannot start: {where}{error.strerror or error}.") from error
-    raise typer.Exit(status)
+    raise typer.Exit(run(cli.data_dir, port, host, any_port))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 
 Answer: TypeAlias = Any  # pynvml is untyped, and answers with numbers, text and ctypes structures
 
+_LIBRARY = "libnvidia-ml.so.1"
 NO_GPU = "no NVIDIA GPU found"
 _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASS = "0x03"
@@ -19,7 +21,7 @@ _SENTENCES = {
     4: "this user may not ask the NVIDIA driver (see the permissions of /dev/nvidia*)",
     9: "the NVIDIA driver is not loaded",
     11: "the GPU has an interrupt problem, as the NVIDIA driver says",
-    12: "driver library not found (libnvidia-ml.so.1)",
+    12: f"driver library not found ({_LIBRARY})",
     15: "the GPU is lost: the NVIDIA driver can no longer reach it",
     16: "the GPU needs a reset, as the NVIDIA driver says",
     17: "the operating system keeps this process from the NVIDIA driver",
@@ -59,6 +61,15 @@ def without_library(sys_root: Path) -> str:
     return NO_GPU
 
 
+def _has_library() -> bool:
+    """Where it is not there, its bindings need not be read, which takes time and memory."""
+    try:
+        ctypes.CDLL(_LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
 class Driver:
     """An opened libnvidia-ml; a query that fails gives None unless it shows that a GPU or the driver is gone."""
 
@@ -70,6 +81,8 @@ class Driver:
     @classmethod
     def open(cls, sys_root: Path) -> Driver:
         """Raises DriverGone with a plain sentence; the first client without persistence mode waits seconds."""
+        if not _has_library():
+            raise DriverGone(without_library(sys_root))
         import pynvml
 
         try:

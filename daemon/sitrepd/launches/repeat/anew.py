@@ -10,7 +10,6 @@ from typing import Any
 from sqlmodel import Session
 
 from sitrepd.launches import start as starting
-from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch
 from sitrepd.launches.repeat import again
 from sitrepd.launches.service import Launches
@@ -31,6 +30,8 @@ async def start(
     """`number` is that of the new launch where it was given out before."""
     kept = await asyncio.to_thread(_keep_log, row, plan)
     service: Launches = runtime.live["launch_service"]
+    from sitrepd.launches.check.run import before_a_launch
+
     against = await before_a_launch(runtime, plan.body, session_id, teller.removeprefix("told:"))
     try:
         made = await service.start(plan.body, session_id, teller, number)
