@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import (
@@ -19,6 +20,7 @@ from sitrepd.errors import SitrepError
 from sitrepd.places import config_file, default_data_dir
 
 DEFAULT_PORT = 8791
+Notable = Literal["ready", "failed", "exited", "lost", "suspect", "sweep", "throttling", "gpu_lost"]
 
 
 class Settings(BaseSettings):
@@ -83,6 +85,19 @@ class Settings(BaseSettings):
         description="Seconds without any movement before a start, or a server with requests in work, can be called stuck.",
     )
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
+    notify_webhook: list[str] = Field(
+        default_factory=list, description="Addresses that get what is waited for as a JSON object (JSON list)."
+    )
+    notify_ntfy: list[str] = Field(
+        default_factory=list, description="Topics of ntfy, such as `https://ntfy.sh/my-topic` (JSON list)."
+    )
+    notify_slack: list[str] = Field(
+        default_factory=list, description="Incoming webhooks of Slack, or of what speaks as it does (JSON list)."
+    )
+    notify_on: list[Notable] = Field(
+        ["ready", "failed", "lost", "suspect", "sweep", "throttling", "gpu_lost"],
+        description="What they are told of; `exited` besides (JSON list).",
+    )
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")
 
     @classmethod
@@ -117,6 +132,15 @@ class Settings(BaseSettings):
         if found is None:
             raise ValueError("give a number: a checkpoint that nobody asked for has to end somewhere")
         return found
+
+    @field_validator("notify_webhook", "notify_ntfy", "notify_slack")
+    @classmethod
+    def _http_alone(cls, value: list[str]) -> list[str]:
+        for url in value:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError("each has to be an address that begins with http:// or https://")
+        return value
 
     @field_validator("log_level")
     @classmethod

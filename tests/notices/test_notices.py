@@ -1,0 +1,137 @@
+"""What is waited for is told to webhooks, ntfy and Slack, by receivers that are real servers here."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.daemons import application
+from tests.helpers import free_port, wait_until
+
+from sitrepd.errors import SitrepError
+from sitrepd.notices import notes
+from sitrepd.notices.models import Notice
+from sitrepd.notices.send import send
+from sitrepd.notices.targets import Target, ntfy, slack, webhook
+from sitrepd.settings import load_settings
+
+API = "/api/v1"
+NOTICE = Notice(kind="failed", subject="L1", session="S1 x", title="L1 é is failed", text="<oom> & more", at="2026")
+
+
+class Receiver:
+    """Keeps what it is sent; `answers` are the statuses that it gives, then 200."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[str, dict[str, str], bytes]] = []
+        self.answers: list[int] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.got.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+                self.send_response(outer.answers.pop(0) if outer.answers else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def end(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    found = Receiver()
+    yield found
+    found.end()
+
+
+def test_a_server_that_becomes_ready_or_fails_is_told(tmp_path: Path, receiver: Receiver) -> None:
+    everybody = {
+        "notify_webhook": [f"{receiver.url}/hook"],
+        "notify_ntfy": [f"{receiver.url}/topic"],
+        "notify_slack": [f"{receiver.url}/slack"],
+    }
+    with application(tmp_path / "store", **everybody) as client:
+        client.post(f"{API}/sessions", json={"name": "tuning"}).raise_for_status()
+        command = f"echo booting; sleep 0.2; echo now-it-runs; exec sleep 600 # {free_port()}"
+        told = {"command": command, "name": "two", "ready_pattern": "now-it-runs", "cwd": str(tmp_path)}
+        launch = client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
+        wait_until(lambda: len(receiver.got) == 3)
+        got = {path: (headers, body) for path, headers, body in receiver.got}
+        notice = json.loads(got["/hook"][1])
+        assert (notice["kind"], notice["subject"], notice["session"]) == ("ready", launch, "S1 tuning")
+        assert got["/topic"][0]["title"] == f"{launch} two is ready (S1 tuning)"
+        assert json.loads(got["/slack"][1])["text"].startswith(f"{launch} two is ready (S1 tuning)\n")
+        client.post(f"{API}/launches/{launch}/stop", json={"grace_s": 1, "wait_s": 10}).raise_for_status()
+        failing = {"command": "echo no; exit 3", "ready_pattern": "never", "cwd": str(tmp_path)}
+        client.post(f"{API}/launches", json=failing).raise_for_status()
+        wait_until(lambda: len(receiver.got) == 6)
+        kinds = {json.loads(body)["kind"] for path, _, body in receiver.got if path == "/hook"}
+        assert kinds == {"ready", "failed"}  # nobody asked for what was stopped to be told
+
+
+def test_imported_facts_are_no_news(tmp_path: Path, receiver: Receiver) -> None:
+    with application(tmp_path / "store", notify_webhook=[receiver.url]) as client:
+        client.post(f"{API}/sessions", json={"name": "s"}).raise_for_status()
+        record = {"start": False, "command": "x", "state": "ready"}
+        client.post(f"{API}/launches", json=record).raise_for_status()
+        client.post(f"{API}/sweeps", json={"name": "w", "state": "running"}).raise_for_status()
+        client.patch(f"{API}/sweeps/W1", json={"state": "done"}).raise_for_status()
+        wait_until(lambda: receiver.got)
+        (one,) = receiver.got
+        assert json.loads(one[2])["title"] == "Sweep W1 w is done (S1 s)"
+
+
+def test_what_fails_is_sent_again_and_what_is_refused_is_not(receiver: Receiver) -> None:
+    receiver.answers = [503, 429]
+    assert send(Target(f"{receiver.url}/x", webhook), NOTICE, (0, 0, 0))
+    assert len(receiver.got) == 3
+    receiver.answers = [403]
+    assert not send(Target(f"{receiver.url}/x", webhook), NOTICE, (0, 0, 0))
+    assert len(receiver.got) == 4
+    assert not send(Target(f"http://127.0.0.1:{free_port()}/secret", webhook), NOTICE, (0,))
+    assert Target("https://hooks.example/services/secret", slack).name == "https://hooks.example/…"
+
+
+def test_each_is_spoken_to_in_its_own_way() -> None:
+    plain = webhook("https://u:p%40@h.example:8443/x?y=1", NOTICE)
+    assert plain.url == "https://h.example:8443/x?y=1"
+    assert plain.headers["Authorization"] == "Basic dTpwQA=="
+    topic = ntfy("https://:tk_1@ntfy.example/topic", NOTICE)
+    assert topic.headers["Authorization"] == "Bearer tk_1"
+    assert topic.headers["Title"].isascii()
+    assert topic.headers["Priority"] == "high"
+    assert topic.body == b"<oom> & more"
+    assert json.loads(slack("https://s", NOTICE).body) == {"text": "L1 é is failed\n&lt;oom&gt; &amp; more"}
+
+
+def test_a_power_cap_alone_is_no_news() -> None:
+    capped = SimpleNamespace(index=0, throttle=("power cap",))
+    hot = SimpleNamespace(index=3, throttle=("power cap", "thermal (hardware)"))
+    assert notes.throttled([capped, hot]) == {"GPU 3": "thermal (hardware)"}
+    assert notes.throttling("H1", {"GPU 3": "thermal (hardware)"}).title == "GPU 3 throttled"
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(SitrepError, match="SITREP_NOTIFY_SLACK"):
+        load_settings(notify_slack=["file:///etc/passwd"])
+    with pytest.raises(SitrepError, match="notify_on"):
+        load_settings(notify_on=["everything"])
