@@ -204,3 +204,13 @@ def test_the_watching_outlives_the_daemon(sitrep: Sitrep, script: Path, gate: Ga
     assert watching.returncode == 0, out + err
     assert f"{launch['id']} is ready" in out
     _stop(sitrep, launch["id"])
+
+
+def test_what_was_told_of_a_launch_is_shown_as_told(shared: Sitrep) -> None:
+    told = ["--state", "failed", "--exit-code", "1", "python -m s"]
+    name = shared("launch", "record", "--json", *told).json["id"]
+    row = next(line for line in shared("launches").ok().out.splitlines() if line.startswith(f"{name} "))
+    assert "failed (told)" in row
+    assert (
+        f"{name} is not a process that this daemon follows; it was told to be failed" in shared("watch", name).refused()
+    )

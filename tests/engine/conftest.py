@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def sglang_python() -> str:
     if _PYTHON:
         return _PYTHON
     folder = user_cache_path("sitrep") / "sglang-cpu"
-    done = subprocess.run([_SCRIPT, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800)
+    env = {"PYTHON": sys.executable, **os.environ}
+    done = subprocess.run(
+        [_SCRIPT, folder], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800
+    )
     if done.returncode:
         pytest.fail(f"SGLang could not be installed in {folder}:\n{done.stdout}{done.stderr}", pytrace=False)
     return str(folder / "bin" / "python")

@@ -60,7 +60,8 @@ def _settle(found: Life) -> None:
         if one["state"] == "ready":
             assert lives(one["pid"]), f"{one['id']} is said to be ready, and its process is gone"
             found.stopped.add(one["name"])
-            found.daemon.client.post(f"/launches/{one['id']}/stop", json={"grace_s": 0.5, "wait_s": 30})
+            answer = found.daemon.client.post(f"/launches/{one['id']}/stop", json={"grace_s": 0.5, "wait_s": 30})
+            assert answer.status_code == 202, (one, answer.text)
     wait_until(lambda: all(one["state"] in ENDED for one in launches(found)), interval_s=0.1)
 
 

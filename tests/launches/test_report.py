@@ -125,7 +125,7 @@ def test_the_history_holds_outcome_and_exact_command(tmp_path: Path) -> None:
 
     lines = section_text(written(tmp_path, [SESSION, told], change), "launches")
     assert lines[0] == (
-        "- L1 exited with exit code 0; port 8000, ready 2026-12-01T03:16:00Z, log /l; load_weights 900.0 s; "
+        "- L1 exited with exit code 0 (told); port 8000, ready 2026-12-01T03:16:00Z, log /l; load_weights 900.0 s; "
         "weights of target 81.6 GB (81604378624 bytes); kv_tokens 500000 tokens"
     )
     assert lines[1:] == ["```sh", "serve --b  'x  y' > log 2>&1 &", "```"]

@@ -64,10 +64,9 @@ def test_silence_with_requests_in_work_is_asked_about_once() -> None:
     assert answer(serving, now + LEAST_S - 1) is None
     assert times == []
     told = answer(serving, now + LEAST_S)
-    assert (
-        told
-        == "It is ready, and has said nothing for 2 min 0 s with 5 requests in work; its health check does not answer either."
-    )
+    assert told is not None
+    assert told.startswith("It is ready, and has said nothing since 20")
+    assert told.endswith(" UTC with 5 requests in work; its health check does not answer either.")
     assert answer(serving, now + 2 * LEAST_S)
     assert len(times) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -85,12 +85,13 @@ def test_a_look_is_due_now_and_then() -> None:
 
 
 def test_the_words_hold_a_command_for_each_rank() -> None:
-    told = words("Loading weights", " at 40 of 64 shards", Standing(300, 130, False), 58.0, {"TP0": 7, "TP1": 8})
+    now = datetime(2026, 12, 1, 10, 2, 10, tzinfo=UTC)
+    told = words("Loading weights", " at 40 of 64 shards", Standing(300, 130, False), 58.0, {"TP0": 7, "TP1": 8}, now)
     assert told == (
-        "Loading weights has not moved for 2 min 10 s at 40 of 64 shards: its log, processors, disks and GPU memory "
+        "Loading weights has not moved since 2026-12-01 10:00:00 UTC at 40 of 64 shards: its log, processors, disks and GPU memory "
         "stand still. Earlier starts took 58 s for it. Look with: py-spy dump --pid 7 (TP0); py-spy dump --pid 8 (TP1)"
     )
-    assert "busy" in words("Distributed init", "", Standing(900, 600, True), None, {"": 7})
+    assert "busy" in words("Distributed init", "", Standing(900, 600, True), None, {"": 7}, now)
 
 
 @pytest.mark.slow

@@ -72,7 +72,8 @@ def _say_status(found: dict[str, Any]) -> None:
 
     for launch in found["alive"]:
         name = f" ({launch['name']})" if launch.get("name") else ""
-        output.say(f"Running:     {launch['id']}{name} {moment_text(launch)}")
+        suspect = "; suspect: `sitrep launch show` says why" if launch.get("suspect") else ""
+        output.say(f"Running:     {launch['id']}{name} {moment_text(launch)}{suspect}")
     for step in sorted(found["next_steps"], key=lambda step: step.get("order") or 0)[:2]:
         output.say(f"Next:        {step['id']} {step['text']}")
     checkpoint = found["checkpoint"]

@@ -13,7 +13,6 @@ import typer
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import FactId, Field, NounTable, add_add, add_edit, add_list
 from sitrepd.cli.verbs import Cli, noun, verb
-from sitrepd.cli.watch import ENDED
 
 STATES = ("starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost")
 
@@ -25,9 +24,9 @@ def _command(told: Mapping[str, Any]) -> str:
 
 
 def _state(told: Mapping[str, Any]) -> str:
-    """A state that was told is no running process."""
+    """A state that was told is neither a running process nor an end that was seen."""
     state = str(told.get("state") or "")
-    return f"{state} (told)" if state and not told.get("watched") and state not in ENDED else state
+    return f"{state} (told)" if state and not told.get("watched") else state
 
 
 TABLE = NounTable(

@@ -33,7 +33,7 @@ def watch(cli: Cli, launch: Annotated[str, typer.Argument(metavar="L", help="The
 def follow(cli: Cli, launch: str) -> int:
     """Show a start as it goes; 0 once it is ready, else 4."""
     first = cli.client.get(f"/launches/{launch}/live").data
-    if not first["watched"] and first.get("state") not in ("ready", *ENDED):
+    if not first["watched"]:
         state = first.get("state") or "without a state"
         raise Conflict(f"{first['id']} is not a process that this daemon follows; it was told to be {state}.")
     try:
@@ -88,14 +88,23 @@ def _as_lines(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
 def _as_text(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
     last: dict[str, Any] = {}
     shown: tuple[Any, ...] | None = None
-    at = 0.0
+    at, noted = 0.0, ""
     for last in moments:
         now = (last.get("state"), last.get("phase"), _tenth(last.get("progress")))
         if now != shown or time.monotonic() - at > _LINE_EVERY_S:
             output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['id']}  {moment_text(last)}")
-            _flush()
             shown, at = now, time.monotonic()
+        if noted != (note := _note(last)):
+            output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['id']}  {note or 'It moves again.'}")
+            noted = note
+        _flush()
     return last
+
+
+def _note(moment: dict[str, Any]) -> str:
+    """What a person should look at, "" for nothing."""
+    notes = (("Suspect: ", moment.get("suspect")), ("Its log: ", moment.get("log_problem")))
+    return "; ".join(f"{what}{text}" for what, text in notes if text)
 
 
 def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
@@ -108,6 +117,8 @@ def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
         bar = bars.add_task("", total=None, left="")
         before: dict[str, Any] = {}
         for last in moments:
+            if _note(before) != (note := _note(last)):
+                bars.console.print(output.printable(note or "It moves again."), markup=False)
             if before and before.get("phase") != last.get("phase"):
                 bars.console.print(f"{_title(before)}: {_phase_time(before)}", markup=False)
             share = last.get("progress")

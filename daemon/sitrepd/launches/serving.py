@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sitrepd.clock import utc_now
 from sitrepd.launches.engines.base import Throughput
+from sitrepd.launches.suspicion import since
 
 _TIMES = 5.0
 _PATIENCE_S = 30.0
@@ -94,8 +96,7 @@ def _busy(running: Any, queued: Any, batch: Any) -> int:
 
 
 def _words(silent_s: float, running: int, answer: str) -> str:
-    minutes, rest = divmod(round(silent_s), 60)
-    told = f"It is ready, and has said nothing for {f'{minutes} min ' if minutes else ''}{rest} s"
+    told = f"It is ready, and has said nothing since {since(utc_now(), silent_s)}"
     told += f" with {running} request{'s' if running > 1 else ''} in work"
     if answer == "no answer":
         return f"{told}; its health check does not answer either."

@@ -46,7 +46,7 @@ class Stillness:
         bar = watch.progress.get(phase.name)
         progress = f" at {bar.done} of {bar.total} {bar.unit}" if bar else ""
         ranks = suspicion.ranks(tree, watch.launched.identity.pid)
-        return suspicion.words(phase.title, progress, standing, usual, ranks)
+        return suspicion.words(phase.title, progress, standing, usual, ranks, utc_now())
 
 
 def of(runtime: Runtime, estimates: Estimates, watch: Watch) -> Stillness:

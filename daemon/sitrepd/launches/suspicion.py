@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sitrepd.launches.processes import Stat, TreeCounters, read_argv, tree_counters
 
@@ -128,9 +129,11 @@ def pulse(log_bytes: int, pids: Collection[int], gpu_bytes: int | None) -> Pulse
     return Pulse(log_bytes, tree_counters(pids), gpu_bytes)
 
 
-def words(title: str, progress: str, standing: Standing, usual_s: float | None, ranks: Mapping[str, int]) -> str:
-    """One line for a person: what stands, for how long, what is usual, and the commands that look at it."""
-    told = f"{title} has not moved for {_time(standing.still_s)}{progress}: "
+def words(
+    title: str, progress: str, standing: Standing, usual_s: float | None, ranks: Mapping[str, int], now: datetime
+) -> str:
+    """One line for a person: what stands, since when, what is usual, and the commands that look at it."""
+    told = f"{title} has not moved since {since(now, standing.still_s)}{progress}: "
     if standing.busy:
         told += "its processes are busy, but its log, disks and GPU memory stand still, as when ranks wait for others."
     else:
@@ -138,6 +141,11 @@ def words(title: str, progress: str, standing: Standing, usual_s: float | None, 
     if usual_s is not None:
         told += f" Earlier starts took {_time(usual_s)} for it."
     return f"{told} {look_with(ranks)}".rstrip()
+
+
+def since(now: datetime, seconds: float) -> str:
+    """The time so long ago, which stays true while the text is kept."""
+    return f"{now - timedelta(seconds=seconds):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def look_with(ranks: Mapping[str, int]) -> str:
