@@ -114,7 +114,8 @@ def _argument_secrets(argument: str, option: str) -> list[Span]:
 
 
 def _told_secret(name: str, value: str) -> bool:
-    return is_secret_name(name) and is_secret_value(value, name_strength(name), told=True)
+    strength = name_strength(name)
+    return bool(strength) and is_secret_value(value, strength, told=True)
 
 
 def _is_secret_variable(name: str, value: str) -> bool:

@@ -26,10 +26,12 @@ _STRONG = re.compile(
     r"(?:passw(?:or)?d|passphrase|passcode|sshpass|secret|credentials?|authorization|cookie|api_?key"
     r"|_pass|_pwd"
     r"|(?:^|_)(?:access|account|admin|app|application|auth|client|consumer|db|deploy|encryption|hmac|jwt|license|master"
-    r"|private|root|secret|service|session|shared|signing|storage|webhook|watermark"
+    r"|private|root|secret|service|session|shared|signing|storage|subscription|webhook|watermark"
     r"|anthropic|azure|cohere|gemini|github|google|groq|hf|huggingface|mistral|ngc|nvidia|openai|openrouter|wandb)_?key"
-    r"|rediscli_auth)(?:_?(?:b|id|value|\d+))?$"
+    r"|rediscli_auth|(?:github|gitlab|azure|devops)_pat)(?:_?(?:b|b64|base64|id|json|value|\d+))?$"
 )
+_PERHAPS = re.compile(r"[A-Z0-9_]*(?:_KEY|_PAT|^PAT)|_?auth|--auth")
+_OPEN = _words("gpg public pub cache host routing sort partition primary foreign registry ssh known sign verify map")
 _TOKEN_OWNERS = _words(
     "access admin api app auth azure bearer bot ci cloudflare csrf deploy discord docker face gh github gitlab hf hub "
     "huggingface id identity job jwt npm oauth openai personal private pypi read refresh registry secret security "
@@ -73,7 +75,8 @@ def name_strength(name: str) -> Strength:
         return Strength.STRONG
     *before, last = words.split("_")
     if not last.endswith("token"):
-        return Strength.NONE
+        perhaps = _PERHAPS.fullmatch(name) is not None and not _OPEN.intersection(before)
+        return Strength.WEAK if perhaps else Strength.NONE
     if last != "token":
         return Strength.TOKEN if last[: -len("token")] in _TOKEN_OWNERS else Strength.NONE
     if before and before[-1] in _TOKEN_NOUNS:

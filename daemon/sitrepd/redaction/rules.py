@@ -30,16 +30,29 @@ class Span(NamedTuple):
 
 
 _TRIGGERS = {t: [(s.name, s.pattern) for s in SHAPES if t in s.triggers] for shape in SHAPES for t in shape.triggers}
-_KEYWORDS = (
-    "key", "token", "secret", "passw", "passphrase", "passcode", "_pass", "-pass", "sshpass", "pwd", "credential",
-    "authorization", "cookie", "_auth",
-)  # fmt: skip
+_UNGATED = frozenset(("PRIVATE_KEY", "SLACK_TOKEN", "SENTRY_TOKEN", "GRAFANA_TOKEN"))
+_TOKENS = frozenset(t for s in SHAPES if not s.pattern.groupindex and s.name not in _UNGATED for t in s.triggers)
+"""Triggers of what is one run of at least `_SHORTEST_TOKEN` letters, digits, `_`, `-`, `.` and `~`."""
+_OTHERS = tuple(t for t in _TRIGGERS if t not in _TOKENS)
+_SHORTEST_TOKEN = b"a" * 20
+_IN_TOKENS = bytes(97 if chr(c).isalnum() or chr(c) in "_-.~" else 32 for c in range(128)) + b" " * 128
+# Looked for one after the other; the keywords of the second column only where the word before them is there.
+_KEYWORDS = {
+    "key": ("key",), "token": ("token",), "secret": ("secret",), "pwd": ("pwd",), "credential": ("credential",),
+    "cookie": ("cookie",), "auth": ("auth",), "pat": ("pat",),
+    "pass": ("passw", "passphrase", "passcode", "_pass", "-pass", "sshpass"),
+}  # fmt: skip
+_LONGEST_WORD = 13
 _SCHEME_AHEAD = re.compile(SCHEME + r"\s")
 _NAME_TAIL = re.compile(r"[\w-]*")
 _SEPARATOR = re.compile(r"\\*[\"']?\]?\s*(?::=|=>|==?|:)[ \t]*")
 _OPTION_SEPARATOR = re.compile(r"\\*[\"']?,?\s+(?!--[a-z])")
 _NAME_AND_VALUE = re.compile(r"\\*[\"']?,?\s*\\*[\"']?value\\*[\"']?:\s*")  # name: HF_TOKEN, value: …
 _IS = re.compile(r"\s+is:?\s+")
+_PROVIDED = re.compile(r"\s+(?:provided|given|used)\s*:?\s+")
+_SQL = re.compile(r"\s+(?=[\"'])")  # PASSWORD '…', passphrase "…"
+_CALL = re.compile(r"[\"'],\s*(?=[\"'])")
+_CALLED = re.compile(r"(?:setdefault|setenv|putenv)\(\s*[\"']$")
 _QUOTED = re.compile(
     r"""\\+"(?P<a>.*?)(?:\\+"|\Z)|\\+'(?P<b>.*?)(?:\\+'|\Z)|"(?P<c>(?:[^"\\\n]|\\.)*)|'(?P<d>(?:[^'\\\n]|\\.)*)""",
     re.DOTALL,
@@ -58,6 +71,8 @@ def find_secrets(text: str, value_at: ValueFinder | None = None) -> list[Span]:
 
     `value_at(text, position)` says where the value that begins there lies, and whether its place leaves no doubt.
     """
+    if len(text) <= _LONGEST_WORD and text.isidentifier():  # neither a separator nor a token fits
+        return []
     lowered = text.lower()
     if len(lowered) != len(text):  # "İ" alone grows when lowered
         lowered = text.replace("İ", "i").lower()
@@ -78,7 +93,8 @@ def text_value(text: str, position: int, limit: int = sys.maxsize) -> tuple[int,
 
 
 def _shaped(text: str, lowered: str) -> Iterator[Span]:
-    for trigger in filter(lowered.__contains__, _TRIGGERS):
+    long_runs = _SHORTEST_TOKEN in lowered.encode("ascii", "replace").translate(_IN_TOKENS)
+    for trigger in filter(lowered.__contains__, _TRIGGERS if long_runs else _OTHERS):
         for name, pattern in _TRIGGERS[trigger]:
             group = "secret" if "secret" in pattern.groupindex else 0
             done = 0
@@ -91,7 +107,7 @@ def _shaped(text: str, lowered: str) -> Iterator[Span]:
 
 def _named(text: str, lowered: str, value_at: ValueFinder) -> Iterator[Span]:
     done = 0
-    present = filter(lowered.__contains__, _KEYWORDS)
+    present = (keyword for word, keywords in _KEYWORDS.items() if word in lowered for keyword in keywords)
     for hit in sorted(chain.from_iterable(_occurrences(lowered, keyword) for keyword in present)):
         if hit < done:
             continue
@@ -110,12 +126,12 @@ def _named(text: str, lowered: str, value_at: ValueFinder) -> Iterator[Span]:
 
 def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFinder) -> Span | None:
     name = text[start:end]
-    separator = _separator(text, name, end)
+    separator = _separator(text, name, start, end)
     if separator is None or (value := value_at(text, separator.end())) is None:
         return None
     first, last, told = value
     secret = text[first:last]
-    if separator.re is _IS and not (len(secret) >= _SENTENCE_SECRET and re.search(r"\d", secret)):
+    if separator.re in (_IS, _SQL, _PROVIDED) and not (len(secret) >= _SENTENCE_SECRET and re.search(r"\d", secret)):
         return None
     if secret.isupper() and reference_name(secret) == reference_name(name):  # a usage line: `--api-key API_KEY`
         return None
@@ -130,9 +146,14 @@ def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFind
     return None
 
 
-def _separator(text: str, name: str, end: int) -> re.Match[str] | None:
-    option = _OPTION_SEPARATOR.match(text, end) if is_option(name) else None
-    return _SEPARATOR.match(text, end) or option or _NAME_AND_VALUE.match(text, end) or _IS.match(text, end)
+def _separator(text: str, name: str, start: int, end: int) -> re.Match[str] | None:
+    found = _SEPARATOR.match(text, end) or (_OPTION_SEPARATOR.match(text, end) if is_option(name) else None)
+    found = found or _NAME_AND_VALUE.match(text, end) or _IS.match(text, end) or _PROVIDED.match(text, end)
+    if found is None and name.lower().endswith(("password", "passphrase")):
+        found = _SQL.match(text, end)
+    if found is None and _CALLED.search(text, max(0, start - 24), start):
+        found = _CALL.match(text, end)
+    return found
 
 
 def _is_scheme(lowered: str, name: str, first: int) -> bool:
