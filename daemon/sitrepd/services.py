@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 log = logging.getLogger(__name__)
 
 
-class Service:
+class Service(ABC):
     """A loop of its own; `run` is called again after a pause when it fails."""
 
     name = "service"
     pause_after_failure_s = 5.0
 
+    @abstractmethod
     async def run(self) -> None:
         """Work until cancelled."""
-        raise NotImplementedError
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.demo.replaying import READY, Replay
 from tests.helpers import PATIENCE_S
+from tests.launches.reading import EAGLE_PHASES as PHASES
 
 from sitrepd.launches.engines import engine_for
 from sitrepd.launches.engines.base import Failed, Listening, LogEvent, PhaseBegan, PhaseEnded, PhaseProgress, Ready
@@ -15,21 +16,6 @@ from sitrepd.launches.engines.base import Settings as SettingsEvent
 from sitrepd.launches.engines.sglang import SglangEngine
 
 Start = Callable[..., Replay]
-PHASES = [
-    "starting",
-    "dist_init",
-    "load_weights",
-    "load_draft_weights",
-    "kv_cache",
-    "draft_kv_cache",
-    "capture_prefill",
-    "capture_verify",
-    "capture_draft_prefill",
-    "capture_draft_decode",
-    "capture_draft_extend",
-    "http_start",
-    "warmup",
-]
 
 
 def _events(replay: Replay) -> list[LogEvent]:

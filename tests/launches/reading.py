@@ -15,6 +15,11 @@ from sitrepd.launches.follow import LogFollower
 LOGS = Path(__file__).parent.parent / "data" / "logs"
 SEEN = datetime(2026, 12, 2, 12, tzinfo=UTC)
 E = TypeVar("E", bound=LogEvent)
+EAGLE_PHASES = [
+    "starting", "dist_init", "load_weights", "load_draft_weights", "kv_cache", "draft_kv_cache", "capture_prefill",
+    "capture_verify", "capture_draft_prefill", "capture_draft_decode", "capture_draft_extend", "http_start", "warmup",
+]  # fmt: skip
+"""What a start with an EAGLE-3 draft goes through, as recorded with SGLang 0.5.16."""
 
 
 def read_file(path: Path, parser: LogParser | None = None) -> list[LogEvent]:

@@ -15,12 +15,9 @@ import psutil
 import pytest
 from tests.daemons import Daemon
 from tests.helpers import all_ended, free_port, lives, wait_until
+from tests.launches.reading import EAGLE_PHASES as PHASES
 
 REPLAY = f"{shlex.quote(sys.executable)} -m sitrepd.demo.replay"
-PHASES = [
-    "starting", "dist_init", "load_weights", "load_draft_weights", "kv_cache", "draft_kv_cache", "capture_prefill",
-    "capture_verify", "capture_draft_prefill", "capture_draft_decode", "capture_draft_extend", "http_start", "warmup",
-]  # fmt: skip
 
 
 def command(port: int, log: Path, seconds: float, *more: str) -> str:

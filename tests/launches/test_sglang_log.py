@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from tests.launches.reading import elapsed, feed, only, phases, read_log
+from tests.launches.reading import EAGLE_PHASES, elapsed, feed, only, phases, read_log
 
 from sitrepd.launches.engines.base import (
     PHASE,
@@ -38,21 +38,7 @@ def _sizes(events: list[object], name: str) -> dict[str, int]:
 def test_eagle3_start_of_0_5_16() -> None:
     events = read_log("h200-0.5.16-eagle3-s3")
 
-    names = [
-        "starting",
-        "dist_init",
-        "load_weights",
-        "load_draft_weights",
-        "kv_cache",
-        "draft_kv_cache",
-        "capture_prefill",
-        "capture_verify",
-        "capture_draft_prefill",
-        "capture_draft_decode",
-        "capture_draft_extend",
-        "http_start",
-        "warmup",
-    ]
+    names = EAGLE_PHASES
     assert phases(events) == [sign + name for name in names for sign in "+-"]
     assert elapsed(events) == dict.fromkeys(names) | {
         "dist_init": 0.19,

@@ -9,28 +9,16 @@ from typing import Any
 
 from sitrepd.launches.engines import _sglang_lines as lines
 from sitrepd.launches.engines import _vllm_lines as vllm
+from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines._failures import FailureWatch
 from sitrepd.launches.engines._lines import Bar, find_bar, gib_to_bytes, plain
 from sitrepd.launches.engines._phases import PhaseTracker, role_of
 from sitrepd.launches.engines._tracebacks import TRACEBACK
-from sitrepd.launches.engines.base import (
-    Compiled,
-    Described,
-    Listening,
-    LogEvent,
-    PortTaken,
-    Ready,
-    Restarted,
-    Settings,
-    Sized,
-    Timings,
-    Warned,
-)
 from sitrepd.redact import redact_text
 
 _READY = "Application startup complete."
 _MOST_WARNINGS = 200
-_Handler = Callable[["VllmParser", "re.Match[str]", str, datetime], list[LogEvent]]
+_Handler = Callable[["VllmParser", "re.Match[str]", str, datetime], list[e.LogEvent]]
 
 
 class VllmParser:
@@ -60,7 +48,7 @@ class VllmParser:
             "port_taken": self._port_taken,
         }
 
-    def feed(self, line: str, seen_at: datetime) -> list[LogEvent]:
+    def feed(self, line: str, seen_at: datetime) -> list[e.LogEvent]:
         record = vllm.record(plain(line))
         if " HTTP/1." in record.message:
             return []
@@ -68,12 +56,12 @@ class VllmParser:
         events = [] if self._phases.seen("starting") else self._phases.begin("starting", "", at)
         return events + self._record(record, at)
 
-    def peek(self, partial: str, seen_at: datetime) -> list[LogEvent]:
+    def peek(self, partial: str, seen_at: datetime) -> list[e.LogEvent]:
         del seen_at
         found = self._find_progress(vllm.record(plain(partial)).message)
         return self._phases.progress(*found) if found else []
 
-    def finish(self, seen_at: datetime) -> list[LogEvent]:
+    def finish(self, seen_at: datetime) -> list[e.LogEvent]:
         del seen_at
         return self._failures.finish()
 
@@ -91,7 +79,7 @@ class VllmParser:
                 return at
         return seen_at
 
-    def _record(self, record: vllm.Record, at: datetime) -> list[LogEvent]:
+    def _record(self, record: vllm.Record, at: datetime) -> list[e.LogEvent]:
         message = record.message
         bar = None if record.level else find_bar(message)
         if bar is not None:
@@ -106,7 +94,7 @@ class VllmParser:
             return self._failures.record_begins() + self._message(record, at)
         return self._message(record, at) if message else []
 
-    def _message(self, record: vllm.Record, at: datetime) -> list[LogEvent]:
+    def _message(self, record: vllm.Record, at: datetime) -> list[e.LogEvent]:
         message, rank = record.message, record.rank
         for pattern, handler in _HANDLERS:
             found = pattern.match(message)
@@ -121,12 +109,12 @@ class VllmParser:
 
     # --- failures --------------------------------------------------------------------------------------------
 
-    def _failed(self, record: vllm.Record, at: datetime) -> list[LogEvent] | None:
+    def _failed(self, record: vllm.Record, at: datetime) -> list[e.LogEvent] | None:
         """Tracebacks come bare, behind the name of a process, or with each of their lines a record of its own."""
         message, phase = record.message, self._phases.current(record.rank)
         if "ddress already in use" in message:
             self._port_taken = True
-            return [PortTaken(at=at, text=message.strip()[:500], port=lines.taken_port(message))]
+            return [e.PortTaken(at=at, text=message.strip()[:500], port=lines.taken_port(message))]
         where = vllm.announces_failure(message) if record.level else ""
         if where:
             return self._failures.announce(where, message, record.rank, at, phase)
@@ -146,7 +134,7 @@ class VllmParser:
         name = self._phases.open_for_bar(names)
         return (name, bar, unit) if name and bar else None
 
-    def _progress(self, text: str) -> list[LogEvent]:
+    def _progress(self, text: str) -> list[e.LogEvent]:
         found = self._find_progress(text)
         if found is None:
             return []
@@ -156,56 +144,56 @@ class VllmParser:
 
     # --- phases ----------------------------------------------------------------------------------------------
 
-    def _begin(self, name: str, rank: str, at: datetime) -> list[LogEvent]:
+    def _begin(self, name: str, rank: str, at: datetime) -> list[e.LogEvent]:
         self._failures.moved_on()
         return [] if self._ready else self._phases.begin(name, rank, at)
 
-    def _args(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
-        again = [Restarted(at=at)] if self._ready or self._failures.over or self._phases.seen("load_weights") else []
+    def _args(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
+        again = [e.Restarted(at=at)] if self._ready or self._failures.over or self._phases.seen("load_weights") else []
         if again:
             self._restore({})
         self._asked = vllm.settings(found[1])
         return [*again, *self._phases.begin("starting", "", at)] if again else []
 
-    def _config(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _config(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         values = {**self._asked, **vllm.settings(f"Config({found['config']})")}
         self._eager = values.get("enforce_eager") is True
-        version = [Described(at=at, rank=rank, name="engine_version", value=found["version"])]
-        return [*version, Settings(at=at, rank=rank, values=values)]
+        version = [e.Described(at=at, rank=rank, name="engine_version", value=found["version"])]
+        return [*version, e.Settings(at=at, rank=rank, values=values)]
 
-    def _init(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _init(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         return [] if self._phases.seen("load_weights") else self._begin("dist_init", rank, at)
 
-    def _loads(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _loads(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         return self._begin("load_weights", rank, at)
 
-    def _loads_draft(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _loads_draft(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         return self._begin("load_draft_weights", rank, at)
 
-    def _loaded(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _loaded(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         """Weights are followed by a trial run that compiles, unless that is turned off."""
         seconds = float(found["seconds"]) if found["seconds"] else None
-        events: list[LogEvent] = []
+        events: list[e.LogEvent] = []
         for name in ("load_draft_weights", "load_weights"):
             if self._phases.is_open(name, rank) or (name == "load_weights" and not self._phases.begun(name, rank)):
                 events += self._phases.end(name, rank, at, seconds if name == "load_weights" else None)
         events.append(_sized("weight_bytes", gib_to_bytes(found["gib"]), "bytes", "load_weights", rank, at))
         return events + self._begin("kv_cache" if self._eager else "compile_kernels", rank, at)
 
-    def _compiles(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _compiles(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         seconds = float(found["seconds"]) if found["seconds"] else None
-        told = Compiled(at=at, rank=rank, what=found["what"], seconds=seconds, after_ready=self._ready)
+        told = e.Compiled(at=at, rank=rank, what=found["what"], seconds=seconds, after_ready=self._ready)
         return [*self._begin("compile_kernels", rank, at), told]
 
-    def _compiled(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _compiled(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         events = self._phases.end("compile_kernels", rank, at, float(found["seconds"]))
         return events + self._begin("kv_cache", rank, at)
 
-    def _memory(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _memory(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         size = _sized("kv_cache_bytes", gib_to_bytes(found["gib"]), "bytes", "kv_cache", rank, at)
         return [*self._begin("kv_cache", rank, at), size]
 
-    def _tokens(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _tokens(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         """The engine's core says it for all ranks."""
         tokens = int(found["tokens"].replace(",", ""))
         events = [] if self._phases.seen("kv_cache") else self._begin("kv_cache", rank, at)
@@ -213,10 +201,10 @@ class VllmParser:
         events.append(_sized("kv_tokens", tokens, "tokens", "kv_cache", rank, at))
         return events if self._eager else events + self._begin("capture_graphs", rank, at)
 
-    def _captures(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _captures(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         return [] if self._phases.is_open("capture_graphs") else self._begin("capture_graphs", rank, at)
 
-    def _captured(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _captured(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         """The phase was begun by the engine's core, and the workers end it, each for itself."""
         events = []
         if self._phases.is_open("capture_graphs") or not self._phases.seen("capture_graphs"):
@@ -226,46 +214,46 @@ class VllmParser:
             events.append(_sized("graph_bytes", gib_to_bytes(found["gib"]), "bytes", "capture_graphs", rank, at))
         return events
 
-    def _initialised(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _initialised(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         seconds = {"init_engine": float(found["seconds"])}
         if found["compilation"]:
             seconds["compilation"] = float(found["compilation"])
         events = self._phases.end_all(at, before="http_start")
-        return [*events, *self._begin("http_start", "", at), Timings(at=at, rank=rank, seconds=seconds)]
+        return [*events, *self._begin("http_start", "", at), e.Timings(at=at, rank=rank, seconds=seconds)]
 
     # --- HTTP ------------------------------------------------------------------------------------------------
 
-    def _serves(self, found: re.Match[str], rank: str, at: datetime) -> list[LogEvent]:
+    def _serves(self, found: re.Match[str], rank: str, at: datetime) -> list[e.LogEvent]:
         events = self._phases.end_all(at, before="http_start") + self._begin("http_start", "", at)
-        return [*events, Listening(at=at, host=found["host"].strip("[]"), port=int(found["port"]))]
+        return [*events, e.Listening(at=at, host=found["host"].strip("[]"), port=int(found["port"]))]
 
-    def _uvicorn(self, message: str, at: datetime) -> list[LogEvent]:
+    def _uvicorn(self, message: str, at: datetime) -> list[e.LogEvent]:
         text = message.removeprefix("INFO:").strip()
         if text.startswith("Started server process"):
             pid = text.partition("[")[2].rstrip("]")
-            return [Listening(at=at, pid=int(pid))] if pid.isdigit() else []
+            return [e.Listening(at=at, pid=int(pid))] if pid.isdigit() else []
         bound = lines.bound_to(text) if "running on" in text else None
         if bound is not None:
-            return [Listening(at=at, host=bound[0], port=bound[1])]
+            return [e.Listening(at=at, host=bound[0], port=bound[1])]
         if text != _READY or self._ready:
             return []
         self._failures.moved_on()
         ended = self._phases.end_all(at)
         self._ready = True
-        return [*ended, Ready(at=at, text=_READY, suspect=self._port_taken)]
+        return [*ended, e.Ready(at=at, text=_READY, suspect=self._port_taken)]
 
-    def _warning(self, record: vllm.Record, at: datetime) -> list[LogEvent]:
+    def _warning(self, record: vllm.Record, at: datetime) -> list[e.LogEvent]:
         what = "" if self._ready else lines.warning(record.message) or vllm.warning(record.message)
         text = redact_text(record.message.strip()[:1000])
         key = f"{what}: {text[:200]}"
         if not what or key in self._warned or len(self._warned) >= _MOST_WARNINGS:
             return []
         self._warned.append(key)
-        return [Warned(at=at, rank=record.rank, what=what, text=text)]
+        return [e.Warned(at=at, rank=record.rank, what=what, text=text)]
 
 
-def _sized(name: str, value: int, unit: str, phase: str, rank: str, at: datetime) -> Sized:
-    return Sized(at=at, rank=rank, role=role_of(phase), name=name, value=value, unit=unit, phase=phase)
+def _sized(name: str, value: int, unit: str, phase: str, rank: str, at: datetime) -> e.Sized:
+    return e.Sized(at=at, rank=rank, role=role_of(phase), name=name, value=value, unit=unit, phase=phase)
 
 
 _SECONDS = r"(?P<seconds>\d+(?:\.\d+)?)"
