@@ -46,6 +46,32 @@ TOKENS: dict[str, Callable[[random.Random], str]] = {
     "stripe": lambda r: "sk" + "_live_" + chars(r, ALNUM, 24),
     "npm": lambda r: "np" + "m_" + chars(r, ALNUM, 36),
     "jwt": jwt,
+    "gitlab runner": lambda r: "gl" + "rt-" + chars(r, ALNUM, 20),
+    "slack app": lambda r: "xa" + "pp-1-" + chars(r, UPPER, 11) + "-" + chars(r, HEX, 40),
+    "openrouter": lambda r: "sk" + "-or-v1-" + chars(r, HEX, 64),
+    "google secret": lambda r: "GOC" + "SPX-" + chars(r, ALNUM + "_-", 28),
+    "stripe restricted": lambda r: "rk" + "_live_" + chars(r, ALNUM, 24),
+    "stripe webhook": lambda r: "wh" + "sec_" + chars(r, ALNUM, 32),
+    "pypi": lambda r: "py" + "pi-AgEIcHlwaS5vcmc" + chars(r, ALNUM + "_-", 90),
+    "docker": lambda r: "dc" + "kr_pat_" + chars(r, ALNUM + "_-", 27),
+    "digitalocean": lambda r: "do" + "p_v1_" + chars(r, HEX, 64),
+    "databricks": lambda r: "da" + "pi" + chars(r, HEX, 32),
+    "sendgrid": lambda r: "S" + "G." + chars(r, ALNUM, 22) + "." + chars(r, ALNUM + "_-", 43),
+    "replicate": lambda r: "r" + "8_" + chars(r, ALNUM, 37),
+    "groq": lambda r: "gs" + "k_" + chars(r, ALNUM, 52),
+    "perplexity": lambda r: "pp" + "lx-" + chars(r, ALNUM, 48),
+    "xai": lambda r: "xa" + "i-" + chars(r, ALNUM, 80),
+    "langsmith": lambda r: "ls" + "v2_pt_" + chars(r, HEX, 32) + "_" + chars(r, HEX, 10),
+    "vault": lambda r: "hv" + "s." + chars(r, ALNUM, 90),
+    "notion": lambda r: "nt" + "n_" + chars(r, ALNUM, 46),
+    "fireworks": lambda r: "f" + "w_" + chars(r, ALNUM, 24),
+    "runpod": lambda r: "rp" + "a_" + chars(r, UPPER, 40),
+    "grafana": lambda r: "gl" + "sa_" + chars(r, ALNUM, 32) + "_" + chars(r, HEX, 8),
+    "sentry": lambda r: "sn" + "trys_" + chars(r, ALNUM, 80),
+    "atlassian": lambda r: "AT" + "ATT3" + chars(r, ALNUM, 180),
+    "heroku": lambda r: "HR" + "KU-" + chars(r, ALNUM + "_-", 60),
+    "postman": lambda r: "PM" + "AK-" + chars(r, HEX, 24) + "-" + chars(r, HEX, 34),
+    "age": lambda r: "AGE-SECRET" + "-KEY-1" + chars(r, UPPER, 58),
 }
 
 # Where a token of a known shape turns up: every kind in every place.
@@ -99,6 +125,42 @@ NAMED = (
     "non-default args: {{'port': 8000, 'api_key': ['{}']}}",
     '{{"api_keys": ["{}"], "n": 1}}',
     'secretKey: "{}"',
+    "AZURE_OPENAI_API_KEY={}",
+    "Ocp-Apim-Subscription-Key: {}",
+    "Proxy-Authorization: Basic {}",
+    "PRIVATE-TOKEN: {}",
+    "x-goog-api-key: {}",
+    "Authorization: token {}",
+    "Set-Cookie: {}",
+    "aws_secret_access_key = {}",
+    "export AWS_SESSION_TOKEN={}",
+    "Endpoint=sb://x/;SharedAccessKeyName=R;SharedAccessKey={}",
+    "https://a.blob.core.windows.net/c?sv=2024&sig={}&se=1",
+    "https://b.s3.amazonaws.com/k?X-Amz-Date=20260301&X-Amz-Signature={}",
+    "https://maps.example.org/v1?lang=en&key={}",
+    "https://discord.com/api/webhooks/123456789012345678/{}",
+    "wandb: logging in with key {}",
+    "wandb.login(key='{}', relogin=True)",
+    "os.environ.setdefault('HF_TOKEN', '{}')",
+    'client = OpenAI(api_key="{}", base_url="http://127.0.0.1:8000/v1")',
+    "docker run --gpus all -e HF_TOKEN={} lmsysorg/sglang",
+    "docker login -u team -p {} registry.example.org",
+    "redis-cli -h cache -a {} ping",
+    "//registry.npmjs.org/:_authToken={}",
+    "KAGGLE_KEY={}",
+    "GITHUB_PAT={}",
+    "NEPTUNE_API_TOKEN={}",
+    "amqp://worker:{}@queue:5672/jobs",
+    "mongodb+srv://app:{}@cluster.example.org/db",
+    "Server=db;Uid=app;Pwd={};",
+    "jdbc:mysql://db/x?user=app&password={}",
+    "<password>{}</password>",
+    "CREATE USER app IDENTIFIED BY '{}'",
+    "ALTER USER app PASSWORD '{}'",
+    "openssl rsa -passin pass:{} -in a.pem",
+    "Incorrect API key provided: {}.",
+    "--from-literal=token={}",
+    "GOOGLE_APPLICATION_CREDENTIALS_JSON={}",
 )
 
 
@@ -144,6 +206,12 @@ def negatives(seed: int = 20261201) -> Iterator[str]:
             f"Decode batch, #running-req: {rng.randrange(9)}, #token: {rng.randrange(9999)}, token usage: "
             f"{rng.random():.2f}, accept len: 2.81, gen throughput (token/s): {rng.random() * 900:.2f}, #queue-req: 0"
         )
+        yield f"run-{chars(rng, ALNUM, 8).lower()} wandb sync /data/wandb/run-20260301_140509-{chars(rng, ALNUM, 8).lower()}"
+        yield f"data:image/png;base64,{base64.b64encode(rng.randbytes(96)).decode()}"
+        yield f"/data/checkpoints/eagle3-{digest[:8]}/epoch_{rng.randrange(9)}-step_{rng.randrange(9999)}.log"
+        yield f"https://example.org/page?key=name&sort=asc&id={rng.randrange(10**9)}#{digest[:12]}"
+        yield f"trace_id={digest[:32]} span_id={digest[:16]} random_seed={rng.randrange(10**9)}"
+        yield f"image: registry.example.org/team/sglang@sha256:{digest}"
         yield f"max_total_num_tokens={rng.randrange(10**6)}, chunked_prefill_size=8192, max_prefill_tokens=16384"
 
 
@@ -209,6 +277,23 @@ PLAIN = (
     "env -u HF_TOKEN python; read -s PASSWORD; echo $PASSWORD",
     "HF_TOKEN=$(cat ~/.cache/token) python train.py",
     "key: value, keys: [a, b]",
+    "GPG_KEY=A035C8C19219BA821ECEA86B64E628F8D684696D",
+    "CACHE_KEY=3f786850e387550fdab836ed7e6dc881de23001b, PUBLIC_KEY=ssh-ed25519",
+    "monkey-patched turkey; author: A. Nobody; authenticate first; path=/x/patterns/pat.txt",
+    "--auth none --pattern a1b2 --patience 3",
+    "PATH=/usr/bin:/bin PATTERN=a1 COMPAT=1 PATIENCE=20",
+    "unzip -P is not used; zip -r models.zip models",
+    "redis-cli ping; docker login registry.example.org; mongosh --quiet",
+    "password 'required', passphrase \"missing\"",
+    "the pwd= of a shell; pwd=/data/x; cd $PWD",
+    "mask-based and task-specific; disk-usage; desk-1",
+    "nvapi is a library, hvs is a word, dapi too; SG.LANG; xai-grok",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B, meta-llama/Llama-3.3-70B-Instruct, nvidia/Kimi-K2.5-NVFP4",
+    "fw_rev=12.8.1000 key-value store, ntn_ and rpa_ are prefixes",
+    "base_key, sort_key=name, partition_key=2026-03-01T00",
+    "Basic 401: authorization is required for /v1/models",
+    'time_to_first_token_seconds_bucket{le="0.1"} 12',
+    'sglang:prompt_tokens_total{model_name="/models/kimi"} 458681.0',
 )
 
 # In a program or a sentence these are no values; on a command line they may be.

@@ -89,7 +89,8 @@ def text_value(text: str, position: int, limit: int = sys.maxsize) -> tuple[int,
     bare = _BARE.match(text, position, limit)
     if bare is None or text[bare.end() : bare.end() + 1] in ("(", "["):  # code: `token=get(`, `key=os.environ[`
         return None
-    return bare.start(), bare.end(), False
+    value = bare[0].rstrip(".")  # of a sentence
+    return bare.start(), bare.start() + len(value), False
 
 
 def _shaped(text: str, lowered: str) -> Iterator[Span]:

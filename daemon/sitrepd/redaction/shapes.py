@@ -51,14 +51,14 @@ SHAPES = (
     _shape(
         "SLACK_WEBHOOK", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[\w/]{20,})"
     ),
-    _shape("DISCORD_WEBHOOK", "/webhooks/", r"/webhooks/\d{15,}/(?P<secret>[\w-]{40,})"),
+    _shape("DISCORD_WEBHOOK", "/webhooks/", r"/webhooks/\d{15,}/(?P<secret>[\w-]{16,})"),
     _shape("NVIDIA_API_KEY", "nvapi-", _START + r"nvapi-[\w-]{20,}"),
     _shape("WANDB_API_KEY", "wandb_v", _START + r"wandb_v\d_\w{20,}"),
     _shape("WANDB_API_KEY", "wandb login", r"wandb login(?:\s+--[\w=.:/-]+)*\s+(?P<secret>[0-9a-f]{40})\b"),
     _shape(
         "WANDB_API_KEY",
         "wandb",
-        r"wandb(?:: logging in with key |\.login\([^)\n]{0,80}?key=[\"']?)(?P<secret>\w{20,})",
+        r"wandb(?:: logging in with key |\.login\([^)\n]{0,80}?key=[\"']?)(?P<secret>[\w-]{16,})",
         re.I,
     ),
     _shape("STRIPE_KEY", "sk_live_|sk_test_|rk_live_|rk_test_", _EDGE + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
@@ -94,8 +94,8 @@ SHAPES = (
     _shape("TELEGRAM_TOKEN", ":aa", r"(?<=\d{8}):(?P<secret>AA[\w-]{33})(?![\w-])"),
     _shape("AGE_SECRET_KEY", "age-secret-key-", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
     _shape("JWT", "eyj", _START + r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
-    _shape("SIGNATURE", "?sig=|&sig=|-signature=", r"[?&-](?:sig|signature)=(?P<secret>[\w%+/=-]{20,})", re.IGNORECASE),
-    _shape("URL_KEY", "?key=|&key=", r"[?&]key=(?P<secret>(?=[\w.~-]{0,200}\d)[\w.~-]{20,})", re.IGNORECASE),
+    _shape("SIGNATURE", "?sig=|&sig=|-signature=", r"[?&-](?:sig|signature)=(?P<secret>[\w%+/=-]{16,})", re.IGNORECASE),
+    _shape("URL_KEY", "?key=|&key=", r"[?&]key=(?P<secret>(?=[\w.~-]{0,200}\d)[\w.~-]{16,})", re.IGNORECASE),
     _shape("BEARER_TOKEN", "authorization", _HEADER + "bearer" + _HEADER_VALUE, re.IGNORECASE),
     _shape("BEARER_TOKEN", "bearer", r"\bbearer\s+(?P<secret>(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{8,}=*)", re.IGNORECASE),
     _shape("AUTHORIZATION", "authorization", _HEADER + SCHEME + _HEADER_VALUE, re.IGNORECASE),
