@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic import command
@@ -13,10 +15,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from sqlmodel import SQLModel
+from tests.daemons import application
 
 from sitrepd.errors import StoreUnusable
 from sitrepd.paths import resource_dir
-from sitrepd.slices import import_models
+from sitrepd.slices import import_models, load_registry
 from sitrepd.storage import migrations
 from sitrepd.storage.engine import make_migrator
 
@@ -71,6 +74,83 @@ def test_every_earlier_schema_is_upgraded(tmp_path: Path, revision: str) -> None
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT name FROM session").fetchall() == [("old",)]
     assert (copy is None) == (revision == migrations.known_revisions()[-1])
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store of the present schema with facts of every kind that a session file can hold, and the file of it."""
+    folder = tmp_path_factory.mktemp("rich")
+    with application(folder) as client:
+        for name in ("reference-session.jsonl", "every-kind.jsonl"):
+            content = (Path(__file__).parent.parent / "data" / name).read_bytes()
+            client.post("/api/v1/import", params={"name": name}, content=content).raise_for_status()
+        client.post("/api/v1/sessions/S2/checkpoints").raise_for_status()
+        client.post("/api/v1/sessions/S2/resume", json={"to": "agent"}).raise_for_status()
+        return folder / "sitrep.db", client.get("/api/v1/sessions/S2/export").text
+
+
+def put_back(path: Path, source: Path) -> dict[str, int]:
+    """Fill a database of an earlier schema with the rows of a later one, as far as it has room for them."""
+    counts = {}
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("ATTACH ? AS later", (str(source),))
+        tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        for (table,) in db.execute(tables).fetchall():
+            if table == "alembic_version" or table.startswith(("sqlite_", "search_")):
+                continue
+            own = {row[1]: row for row in db.execute(f"PRAGMA main.table_info({table})")}
+            shared = [row[1] for row in db.execute(f"PRAGMA later.table_info({table})") if row[1] in own]
+            if not shared:
+                continue
+            # A column that is gone by now, and may not be empty, gets what any row could have had.
+            lost = [name for name, row in own.items() if name not in shared and row[3] and row[4] is None]
+            names = ", ".join(f'"{name}"' for name in (*shared, *lost))
+            values = ", ".join([*(f'"{name}"' for name in shared), *("''" for _ in lost)])
+            db.execute(f"INSERT OR REPLACE INTO main.{table} ({names}) SELECT {values} FROM later.{table}")
+            counts[table] = db.execute(f"SELECT count(*) FROM main.{table}").fetchone()[0]
+    return counts
+
+
+TABLES = {noun.line_type: str(noun.table.__tablename__) for noun in load_registry().nouns}
+
+
+@pytest.mark.parametrize("revision", migrations.known_revisions())
+def test_every_fact_outlives_every_upgrade(tmp_path: Path, rich: tuple[Path, str], revision: str) -> None:
+    path = tmp_path / "sitrep.db"
+    migrate(path, revision)
+    counts = put_back(path, rich[0])
+    with closing(sqlite3.connect(path)) as db:
+        known = {table: {row[1] for row in db.execute(f"PRAGMA table_info({table})")} for table in counts}
+    assert {"session", "launch", "benchmark", "finding", "checkpoint", "delivery", "event"} <= set(counts)
+    with application(tmp_path) as client:
+        text = client.get("/api/v1/sessions/S2/export").text
+        found = client.get("/api/v1/search", params={"q": "okapi"}).json()["data"]
+    with closing(sqlite3.connect(path)) as db:
+        after = {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in counts}
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    grown = {"event", "counter", "host", "host_disk", "gpu"}
+    assert {table: after[table] for table in counts if table not in grown} == {
+        table: count for table, count in counts.items() if table not in grown
+    }
+    assert _as_then(text, known) == _as_then(rich[1], known)
+    assert found
+
+
+def _as_then(text: str, known: dict[str, set[str]]) -> list[dict[str, Any]]:
+    """The lines of a session file, without the kinds and fields that the earlier schema had no place for."""
+    lines = []
+    for line in map(json.loads, text.splitlines()):
+        table = TABLES[line["type"]]
+        if table in known:
+            later = {name for name in _columns(table) if name not in known[table]}
+            lines.append({name: value for name, value in line.items() if name not in later})
+    return lines
+
+
+def _columns(table: str) -> set[str]:
+    return {column.name.removesuffix("_id") for column in SQLModel.metadata.tables[table].c} | {
+        column.name for column in SQLModel.metadata.tables[table].c
+    }
 
 
 def test_a_copy_is_whole_and_made_before_the_upgrade(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ CREATE = (
 )
 # Of more facts than these the newest come first: to weigh a word that is everywhere costs more than it tells.
 _WEIGHED = 500
-_COUNTED = 10_000
+_COUNTED = 1000
+# A word that more facts hold than these tells nothing of which is best, and takes long to weigh.
+_COMMON = 2000
 _WORDS = 28
 _IN = 400
 # Scripts without spaces between words: each letter is a word, as no dictionary is at hand.
@@ -29,14 +31,14 @@ _UNSPACED = re.compile(
 _GAP = "\u200b"
 
 _NEWEST = text(f"SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH :asked ORDER BY rowid DESC LIMIT :most")
-_COUNT = text(f"SELECT count(*) FROM (SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH :asked LIMIT {_COUNTED + 1})")
+_MANY = text(f"SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH :asked LIMIT 1 OFFSET {_COMMON}")
 _RANKED = text(
     f"SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH :asked AND rowid BETWEEN :low AND :high AND +rowid IN :rows "
     f"ORDER BY bm25({TABLE}, 6.0, 1.0, 0.0), rowid DESC"
 ).bindparams(bindparam("rows", expanding=True))
 _SNIPPETS = text(
     f"SELECT rowid, highlight({TABLE}, 0, :open, :shut), snippet({TABLE}, 1, :open, :shut, '…', {_WORDS}) "
-    f"FROM {TABLE} WHERE {TABLE} MATCH :asked AND rowid BETWEEN :low AND :high AND +rowid IN :rows"
+    f"FROM {TABLE} WHERE {TABLE} MATCH :asked AND rowid IN :rows"
 ).bindparams(bindparam("rows", expanding=True))
 _ADD = text(f"INSERT INTO {TABLE} (rowid, name, text, scope) VALUES (:id, :name, :text, :scope)")
 _DROP = text(f"INSERT INTO {TABLE} ({TABLE}, rowid, name, text, scope) VALUES ('delete', :id, :name, :text, :scope)")
@@ -82,17 +84,15 @@ class Fts5:
             return Found()
         words = _match(question.terms, any_term)
         scoped = words + _scope(question)
-        most = max(_WEIGHED, question.offset + question.limit) + 1
+        most = max(_COUNTED, question.offset + question.limit) + 1
         newest = self._rows(db, scoped, most)
         if len(newest) <= _WEIGHED:
-            ordered = self._ranked(db, words, newest)
+            ordered = self._ranked(db, question.terms, newest)
         else:
-            named = self._rows(db, scoped.replace("{name text}", "{name}", 1), most)
-            ordered = list(dict.fromkeys([*named, *newest]))
-        count = len(newest) if len(newest) < most else db.connection().execute(_COUNT, {"asked": scoped}).scalar() or 0
+            ordered = list(dict.fromkeys([*self._named(db, question.terms, scoped, most), *newest]))
         entries, more = self._facts(db, ordered, question)
         hits = self._hits(db, words, entries)
-        return Found(hits, min(count, _COUNTED), count > _COUNTED, more)
+        return Found(hits, min(len(newest), most - 1), len(newest) == most, more)
 
     def naming(self, db: Session, word: str) -> set[tuple[str, int]]:
         rows = self._rows(db, f"{{text}}: ({_quoted(Term(word))})", -1)
@@ -106,12 +106,27 @@ class Fts5:
     def _rows(db: Session, asked: str, most: int) -> list[int]:
         return list(db.connection().execute(_NEWEST, {"asked": asked, "most": most}).scalars())
 
-    @staticmethod
-    def _ranked(db: Session, words: str, rows: list[int]) -> list[int]:
-        if not rows:
+    def _named(self, db: Session, terms: Sequence[Term], scoped: str, most: int) -> list[int]:
+        """Those that are called so; a word that is everywhere is in no name, or in too many."""
+        if all(self._is_common(db, term) for term in terms):
             return []
-        told = {"asked": words, "rows": rows, "low": rows[-1], "high": rows[0]}
-        return list(db.connection().execute(_RANKED, told).scalars())
+        return self._rows(db, scoped.replace("{name text}", "{name}", 1), most)
+
+    def _ranked(self, db: Session, terms: Sequence[Term], rows: list[int]) -> list[int]:
+        """Best first by the terms that are not everywhere; newest first where all are."""
+        rare = [term for term in terms if not self._is_common(db, term)] if rows else []
+        if not rare:
+            return rows
+        told = {"asked": _match(rare, any_term=True), "rows": rows, "low": rows[-1], "high": rows[0]}
+        ranked = db.connection().execute(_RANKED, told).scalars()
+        return list(dict.fromkeys([*ranked, *rows]))
+
+    @staticmethod
+    def _is_common(db: Session, term: Term) -> bool:
+        """Of a phrase that is so each of its words."""
+        words = [Term(word) for word in term.text.split()] if not term.prefix else [term]
+        queries = ({"asked": _match([word], any_term=False)} for word in words)
+        return all(db.connection().execute(_MANY, asked).first() is not None for asked in queries)
 
     @staticmethod
     def _facts(db: Session, ordered: list[int], question: Question) -> tuple[list[Any], bool]:
@@ -134,7 +149,7 @@ class Fts5:
         if not entries:
             return []
         rows = [entry.id for entry in entries]
-        told = {"asked": words, "rows": rows, "low": min(rows), "high": max(rows), "open": MARKS[0], "shut": MARKS[1]}
+        told = {"asked": words, "rows": rows, "open": MARKS[0], "shut": MARKS[1]}
         marked = {row[0]: (row[1], row[2]) for row in db.connection().execute(_SNIPPETS, told)}
         return [
             Hit(one.kind, one.number, one.session_id, one.at, one.state, *(_joined(part) for part in marked[one.id]))
