@@ -85,8 +85,9 @@ def best_section(
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
     for place, row in enumerate(comparison.best[:BEST_SHOWN]):
-        items.append(_best_item(comparison, row, by_id, times) | {"order": 10 * place})
-        items.append(_command_item(row, commands) | {"order": 10 * place + 1})
+        weight = {"priority": 8} if place else {}
+        items.append(_best_item(comparison, row, by_id, times) | {"order": 10 * place} | weight)
+        items.append(_command_item(row, commands) | {"order": 10 * place + 1} | weight)
     equal = list(comparison.equal)
     if equal:
         items.append({"kind": "equal", "ids": equal[:20], "count": len(equal), "order": 1000})
@@ -164,7 +165,7 @@ def table_section(
     if timeless:
         items.append({"kind": "timeless", "ids": timeless, "what": "runs without a time", "order": 10_002})
     items += _details(comparison, by_id, detailed, absent)
-    data = {"metric": comparison.metric}
+    data: dict[str, Any] = {"metric": comparison.metric}
     data |= r.present(unit=comparison.unit, better=comparison.better, earlier=comparison.earlier or None)
     baseline = comparison.baseline
     if baseline is not None:

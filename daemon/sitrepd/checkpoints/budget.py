@@ -166,8 +166,9 @@ class _Choice:
 
         Of the rest, first a few of each kind, so that none goes without because another is long.
         """
-        self._shortened(lambda rank: not rank[0] and rank[1] <= CORE)
-        self._room -= reserve
+        some = reserve // 3 if reserve > left_out.LEAST else 0
+        whole = self._shortened(lambda rank: not rank[0] and rank[1] <= CORE, some)
+        self._room -= reserve if whole else reserve - some
         self._shortened(lambda rank: not rank[0] and rank[1] > CORE)
         rest = [(rank, index, number) for rank, index, number in self._order if rank[0]]
         for most in (*_ROUNDS, len(rest)):
@@ -181,13 +182,17 @@ class _Choice:
     def _those(self, which: Callable[[Rank], bool]) -> list[tuple[int, int]]:
         return [(index, number) for rank, index, number in self._order if which(rank)]
 
-    def _shortened(self, which: Callable[[Rank], bool]) -> None:
-        """All of them whole if they fit; else each in its shortest form, which then grows by weight."""
+    def _shortened(self, which: Callable[[Rank], bool], reserve: int = 0) -> bool:
+        """All of them whole if they fit; else each in its shortest form, which then grows by weight.
+
+        Then `reserve` is left for what is left out.
+        """
         group = self._those(which)
         if self._cost(group) <= self._room:
             for index, number in group:
                 self._take(index, number, 0)
-            return
+            return True
+        self._room -= reserve
         for index, number in group:
             self._take(index, number, len(self._parts[index].pieces[number].shorter()))
         for index, number in (one for one in group if self._parts[one[0]].pieces[one[1]].exact):
@@ -195,6 +200,7 @@ class _Choice:
         for steps in (1, 2):
             for index, number in group:
                 self._grow(index, number, steps)
+        return False
 
     def _cost(self, group: Iterable[tuple[int, int]]) -> int:
         group = list(group)

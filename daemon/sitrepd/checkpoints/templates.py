@@ -71,6 +71,7 @@ class Templates:
     def typeset(self, section: Mapping[str, Any], about: _About | None = None) -> Part:
         """A section (as stored: plain JSON) as text, item by item."""
         about = about or _About({"sections": [section]})
+        section = {**section, "terse": about.terse}
         try:
             if self._all is self._shipped:
                 return self._kept.part(section, lambda: _set(self._shipped, section, about))
@@ -106,8 +107,9 @@ class _About:
     """What a template may look at besides its own section: the checkpoint, and all sections by name."""
 
     def __init__(self, rendered: Mapping[str, Any], terse: bool = False) -> None:
+        self.terse = terse
         self.sections = {one["name"]: SimpleNamespace(**one) for one in rendered["sections"]}
-        self.checkpoint = {name: value for name, value in rendered.items() if name != "sections"} | {"terse": terse}
+        self.checkpoint = {name: value for name, value in rendered.items() if name != "sections"}
 
 
 def _new_section(name: str) -> dict[str, Any]:
