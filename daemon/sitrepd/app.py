@@ -84,7 +84,7 @@ def _is_page(path: str) -> bool:
 
 
 def _the_rest(app: FastAPI) -> tuple[()]:
-    make_all(app)
+    make_all(app, PREFIX)
     return ()
 
 

@@ -12,9 +12,9 @@ PREFIX = "/api/v1"
 
 
 class LateRoutes(BaseRoute):
-    """Stands in an application's list of routes for others, which it makes and appends when `asked` says so of a path.
+    """Stands in an application's list of routes for others, which it makes when `asked` says so of a path.
 
-    Whoever goes through the list comes to the appended routes too; by itself it matches nothing.
+    They are put behind it, where whoever goes through the list comes to them next; by itself it matches nothing.
     """
 
     def __init__(
@@ -23,19 +23,23 @@ class LateRoutes(BaseRoute):
         self._app = app
         self._make = make
         self._asked = asked
-        self._made = False
+        self.is_made = False
         self.prefix = prefix
 
     def make(self) -> None:
-        """Append the routes, once."""
-        if self._made:
+        """Put the routes in their place, once."""
+        if self.is_made:
             return
-        self._made = True
+        self.is_made = True
+        routes = self._app.router.routes
+        before = len(routes)
         for router in self._make():
             self._app.include_router(router, prefix=self.prefix)
+        place = routes.index(self) + 1
+        routes[place:] = [*routes[before:], *routes[place:before]]
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        if not self._made and scope["type"] == "http" and self._asked(scope["path"]):
+        if not self.is_made and scope["type"] == "http" and self._asked(scope["path"]):
             self.make()
         return Match.NONE, {}
 
@@ -49,8 +53,8 @@ def api(words: frozenset[str] | None = None) -> Callable[[str], bool]:
     return asked
 
 
-def make_all(app: FastAPI) -> None:
-    """Append all routes of the API that are still to come."""
+def make_all(app: FastAPI, prefix: str | None = None) -> None:
+    """Make all routes that are still to come, or those below a prefix."""
     for route in list(app.router.routes):
-        if isinstance(route, LateRoutes) and route.prefix == PREFIX:
+        if isinstance(route, LateRoutes) and prefix in (None, route.prefix):
             route.make()

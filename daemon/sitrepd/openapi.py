@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
-from sitrepd.late import make_all
+from sitrepd.late import PREFIX, make_all
 from sitrepd.routing import get_hint, get_teller
 
 
@@ -34,7 +34,7 @@ def described(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document; made once."""
     if app.openapi_schema:
         return app.openapi_schema
-    make_all(app)
+    make_all(app, PREFIX)
     schema = FastAPI.openapi(app)
     schema["components"]["parameters"] = PARAMETERS
     for route in app.routes:
