@@ -202,7 +202,7 @@ def test_a_generic_server_is_ready_when_its_line_comes(daemon: Daemon, tmp_path:
 
 def test_the_log_is_read_in_parts(daemon: Daemon, tmp_path: Path) -> None:
     start(daemon, command="printf 0123456789; sleep 60", cwd=str(tmp_path))
-    wait_until(lambda: daemon.client.get("/api/v1/launches/L1/log").json()["size"] == 10)
+    wait_until(lambda: daemon.client.get("/api/v1/launches/L1/log").json().get("size") == 10)
     part = daemon.client.get("/api/v1/launches/L1/log", params={"offset": 2, "limit": 3}).json()
     assert (part["text"], part["offset"], part["next_offset"]) == ("234", 2, 5)
     assert daemon.client.get("/api/v1/launches/L1/log", params={"offset": -2}).json()["text"] == "89"

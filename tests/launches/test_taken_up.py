@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import signal
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.daemons import Daemon
 from tests.helpers import free_port, lives, wait_until
 from tests.launches.reading import LOGS
+
+from sitrepd.launches.service import _step_all
+from sitrepd.launches.watch import Outcome
 
 # Plays a recorded log, and opens its port when a file appears; answers nothing.
 _PLAYER = """
@@ -82,3 +90,48 @@ def test_a_stop_goes_on(daemon: Daemon, tmp_path: Path) -> None:
     launch = _until(daemon, "exited")
     assert launch["exit_signal"] == signal.SIGKILL
     assert not lives(pid)
+
+
+class _Failing:
+    """Of all watches the one whose look fails."""
+
+    number, rested = 1, False
+
+    def step(self) -> Outcome:
+        raise RuntimeError("a line that nobody thought of")
+
+    def rest(self) -> None:
+        self.rested = True
+
+
+class _Working:
+    number = 2
+
+    def step(self) -> Outcome:
+        return Outcome(state="ready")
+
+
+def test_a_look_that_fails_does_not_keep_the_others_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
+    failing, working = _Failing(), _Working()
+    found = _step_all([failing, working])  # type: ignore[list-item]
+    assert {number: one.state for number, one in found.items()} == {2: "ready"}
+    assert failing.rested
+    assert "L1 cannot be looked at" in caplog.text
+
+
+def test_a_launch_that_cannot_be_taken_up_does_not_keep_the_others_from_it(daemon: Daemon, tmp_path: Path) -> None:
+    for _ in range(2):
+        _launch(daemon, tmp_path, _DEAF, ready_pattern="up")
+    wait_until(lambda: daemon.client.get("/api/v1/launches/L2").json()["state"] == "ready")
+    daemon.end(signal.SIGKILL)
+    with closing(sqlite3.connect(daemon.data_dir / "sitrep.db")) as db:
+        (text,) = db.execute("SELECT process FROM launch WHERE id = 1").fetchone()
+        damaged = json.dumps(json.loads(text) | {"identity": {"pid": 1}})
+        db.execute("UPDATE launch SET process = ? WHERE id = 1", (damaged,))
+        db.commit()
+    daemon.start()
+    pid = daemon.client.get("/api/v1/launches/L2").json()["pid"]
+    answer = daemon.client.post("/api/v1/launches/L2/stop", json={"grace_s": 0, "wait_s": 30})
+    assert (answer.status_code, answer.json()["state"]) == (202, "exited")
+    assert not lives(pid)
+    os.kill(json.loads(text)["pid"], signal.SIGKILL)

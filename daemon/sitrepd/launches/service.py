@@ -63,11 +63,10 @@ class Launches(Service):
 
     async def run(self) -> None:
         """Take up what earlier daemons started, then look at every launch again and again."""
-        if not self._watches:
+        if not self.restored.is_set():
             await self._restore()
             self.restored.set()
             await self._examine_left_over()
-        self.restored.set()
         retention.schedule(self.runtime)
         pause = self.runtime.settings.log_poll_s
         async with self._completing():
@@ -212,13 +211,21 @@ class Launches(Service):
     async def _restore(self) -> None:
         rows = await asyncio.to_thread(self._stored)
         for row, phases in rows:
-            process, number = row.process or {}, row.id or 0
-            launched = start.launched_from(process, row.started_at)
-            engine, facts = self._engine_of(row)
-            self._watch(number, launched, engine, facts, row, phases)
-            if "stop_asked_at" in process:
-                await self._begin_stop(number, process.get("stop_grace_s"))
+            if row.id in self._watches:
+                continue
+            try:
+                await self._restore_row(row, phases)
+            except Exception:  # the others are not to suffer for it
+                log.exception("L%s cannot be taken up again", row.id)
         await self._restore_unstored()
+
+    async def _restore_row(self, row: Launch, phases: Sequence[LaunchPhase]) -> None:
+        process, number = row.process or {}, row.id or 0
+        launched = start.launched_from(process, row.started_at)
+        engine, facts = self._engine_of(row)
+        self._watch(number, launched, engine, facts, row, phases)
+        if "stop_asked_at" in process:
+            await self._begin_stop(number, process.get("stop_grace_s"))
 
     def _stored(self) -> list[tuple[Launch, list[LaunchPhase]]]:
         with self.runtime.store.read() as db:
@@ -268,18 +275,19 @@ class Launches(Service):
     # --- looking -------------------------------------------------------------------------------------------------
 
     async def _look_at_all(self) -> bool:
-        behind = False
         due = [(number, watch) for number, watch in self._watches.items() if watch.is_due() or number in self._stops]
         quiet = [watch for _, watch in due if watch.is_quiet()]
         looked = await asyncio.to_thread(_step_all, quiet) if quiet else {}
-        await asyncio.gather(*(self._settle(watch.number, watch, looked[watch.number]) for watch in quiet))
+        steps = [(watch, looked[watch.number]) for watch in quiet if watch.number in looked]
+        await asyncio.gather(*(self._settle(watch.number, watch, outcome) for watch, outcome in steps))
+        behind = any(not outcome.caught_up for _, outcome in steps)
         for number, watch in due:
-            if number in looked:
-                behind = behind or not looked[number].caught_up
+            if watch in quiet:
                 continue
-            outcome = await asyncio.to_thread(watch.step)
-            behind = behind or not outcome.caught_up
-            await self._settle(number, watch, outcome)
+            found = await asyncio.to_thread(_step_all, [watch])
+            for outcome in found.values():
+                behind = behind or not outcome.caught_up
+                await self._settle(number, watch, outcome)
         for number, ladder in list(self._stops.items()):
             if await asyncio.to_thread(ladder.step) == "stopped":
                 del self._stops[number]
@@ -366,7 +374,15 @@ class Launches(Service):
 
 
 def _step_all(watches: Sequence[Watch]) -> dict[int, Outcome]:
-    return {watch.number: watch.step() for watch in watches}
+    """What each look has found; one that fails is left out, told, and made again after a while."""
+    found = {}
+    for watch in watches:
+        try:
+            found[watch.number] = watch.step()
+        except Exception:
+            watch.rest()
+            log.exception("L%d cannot be looked at", watch.number)
+    return found
 
 
 def _record_stop(db: Session, number: int, grace_s: float | None) -> None:

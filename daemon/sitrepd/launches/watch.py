@@ -30,6 +30,7 @@ _HOLD_PROGRESS_S = 1.0
 _HOLD_FIGURES_S = 10.0
 _READY_READ_EVERY_S = 2.0
 _YOUNG_S = 15.0
+_REST_S = 5.0
 _STATES = ("starting", "loading", "capturing", "warming", "ready")
 
 
@@ -91,7 +92,7 @@ class Watch:
         self._asked_beforehand = False
         self._held: list[e.LogEvent] = []
         self._held_since = 0.0
-        self._stepped_at = 0.0
+        self._stepped_at = self._rests_until = 0.0
         self._behind = False
         self._reached: str = "starting"
         self._told_port_taken = False
@@ -108,8 +109,14 @@ class Watch:
             elif row.ended_at is not None:
                 self.ended_phases.append(row.name)
 
+    def rest(self) -> None:
+        """After a look that failed, so that it does not fail again at once."""
+        self._rests_until = time.monotonic() + _REST_S
+
     def is_due(self) -> bool:
         """The log of a server that is ready can wait a little longer."""
+        if time.monotonic() < self._rests_until:
+            return False
         return not self.ready or self._behind or time.monotonic() - self._stepped_at >= _READY_READ_EVERY_S
 
     def is_quiet(self) -> bool:
