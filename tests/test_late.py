@@ -26,6 +26,7 @@ def test_a_request_makes_the_routes_that_it_asks_for_and_no_others(tmp_path: Pat
         assert made() == 2
         assert client.get("/api/v1/nothing").status_code == 404
         assert made() == sum(isinstance(route, LateRoutes) for route in app.router.routes)
+        assert len(app.router.routes) == len(set(map(id, app.router.routes)))
         assert client.get("/api/v1/openapi.json").status_code == 200
     finally:
         store.close()

@@ -31,9 +31,9 @@ class LateRoutes(BaseRoute):
         if self.is_made:
             return
         self.is_made = True
-        routes = self._app.router.routes
+        routes, routers = self._app.router.routes, self._make()
         before = len(routes)
-        for router in self._make():
+        for router in routers:
             self._app.include_router(router, prefix=self.prefix)
         place = routes.index(self) + 1
         routes[place:] = [*routes[before:], *routes[place:before]]
