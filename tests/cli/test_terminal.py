@@ -54,6 +54,19 @@ def test_tables_have_titles_in_bold_and_nothing_is_cut(shared: Sitrep) -> None:
     assert _ESCAPES.sub("", said).splitlines()[0].split()[:3] == ["ID", "STATE", "NAME"]
 
 
+def test_a_command_of_a_checkpoint_can_be_copied_and_told_text_keeps_its_marks(shared: Sitrep) -> None:
+    session = shared("session", "open", "copied", "--json").json["id"]
+    command = "python -m sglang.launch_server " + " ".join(f"--flag-{number} value" for number in range(30))
+    shared("launch", "record", command, "--state", "loading", "--session", session).ok()
+    shared("directive", "add", "keep *all* of __this__", "--session", session).ok()
+    code, said = on_terminal(shared, "checkpoint", "--session", session)
+    shared("session", "close", session).ok()
+    assert code == 0
+    lines = [line.rstrip() for line in _ESCAPES.sub("", said).splitlines()]
+    assert command in lines
+    assert any("keep *all* of __this__" in line for line in lines)
+
+
 def test_told_text_cannot_rule_the_terminal(shared: Sitrep) -> None:
     shared("directive", "add", "be \x1b]0;evil\x07\x1b[2J quick").ok()
     for words in (["directive"], ["checkpoint"], ["show", shared("directive", "--json").json["data"][0]["id"]]):

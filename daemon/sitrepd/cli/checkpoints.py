@@ -139,7 +139,6 @@ def print_document(answer: Answer, written: Any = "md") -> None:
     if written != "md" or not output.in_terminal():
         output.write_bytes(answer.body)
         return
-    from rich.console import Console
-    from rich.markdown import Markdown
+    from sitrepd.cli.typeset import print_markdown
 
-    Console().print(Markdown(output.printable(answer.text), hyperlinks=False))
+    print_markdown(output.printable(answer.text))
