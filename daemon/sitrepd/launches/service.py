@@ -259,6 +259,8 @@ class Launches(Service):
                 await self._restore_folder(folder, number)
             except (LaunchError, OSError, ValueError, KeyError) as error:
                 log.debug("%s holds no launch: %s", folder, error)
+            except Exception:
+                log.exception("%s cannot be taken up", folder)
 
     async def _restore_folder(self, folder: Path, number: int) -> None:
         with self.runtime.store.read() as db:
