@@ -236,9 +236,9 @@ def create(db: Session, noun: Noun, data: FactIn, scope: Scope, number: int | No
         id=number or ids.allocate(db, noun.word),
         session_id=scope.session_id if noun.in_session else None,
         at=at,
-        provenance=data.provenance or scope.provenance,
+        provenance=redact.redact_text(data.provenance or scope.provenance),
         observed_at=data.observed_at or at,
-        imported_from=scope.imported_from,
+        imported_from=redact.redact_text(scope.imported_from) if scope.imported_from else None,
     )
     _assign(db, noun, row, {name: getattr(data, name) for name in noun.fields}, scope)
     if getattr(data, "started_at", None) is not None:
@@ -327,6 +327,7 @@ def _replace_children(db: Session, child: Child, row: Any, value: Any) -> None:
         db.delete(old)
     for new in child.to_rows(value) if value else ():
         setattr(new, child.owner, row.id)
+        _clean_columns(new)
         db.add(new)
 
 
@@ -342,6 +343,14 @@ def _assign(db: Session, noun: Noun, row: Any, values: Mapping[str, Any], scope:
             _refer_to_nothing(row, name)
         else:
             setattr(row, name, _plain(_clean(name, value)))
+
+
+def _clean_columns(row: Any) -> None:
+    """Names and units are told too, and may hold what they should not."""
+    for name in type(row).model_fields:
+        value = getattr(row, name)
+        if isinstance(value, str) and (clean := redact.redact_text(value)) != value:
+            setattr(row, name, clean)
 
 
 def _clean(name: str, value: Any) -> Any:

@@ -20,6 +20,7 @@ from sitrepd.checkpoints import restore
 from sitrepd.clock import iso
 from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.facts import Noun, Scope
+from sitrepd.redact import redact_text
 from sitrepd.sessions import current
 from sitrepd.shapes import FactIn
 from sitrepd.slices import Registry
@@ -181,7 +182,9 @@ def store(
     for line, row in rows:
         facts.settle(db, line.noun, row, scope)
     session = ids.public_id("S", session_number)
-    events.record(db, "session.imported", session, session_number, digest=file.digest, file=name, by=teller)
+    events.record(
+        db, "session.imported", session, session_number, digest=file.digest, file=redact_text(name), by=teller
+    )
     keys = {key: told for key, told in known.items() if " " not in told}
     return Imported(session=session, counts=counts, keys=keys, missing=file.missing)
 

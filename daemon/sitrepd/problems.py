@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from sitrepd.errors import SitrepError
+from sitrepd.redact import redact_json, redact_text
 from sitrepd.storage.writer import explain
 
 log = logging.getLogger(__name__)
@@ -19,8 +20,9 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **extra: Any) -> JSONResponse:
+    """What the caller sent may hold a secret, and errors quote it."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **extra}
-    return JSONResponse(body, status, headers, media_type=MEDIA_TYPE)
+    return JSONResponse(redact_json(body), status, headers, media_type=MEDIA_TYPE)
 
 
 def install(app: FastAPI) -> None:
@@ -67,7 +69,7 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     told = explain(error)
     if isinstance(told, SitrepError):
         return await _told(request, told)
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    log.error("%s %s failed", request.method, redact_text(request.url.path), exc_info=error)
     detail = f"The daemon failed with {type(error).__name__}; its log has the details. Nothing was stored."
     return problem(500, "Internal error", detail, instance=request.url.path)
 

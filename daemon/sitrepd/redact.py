@@ -25,6 +25,7 @@ __all__ = [
     "redact_command",
     "redact_env",
     "redact_json",
+    "redact_part",
     "redact_text",
     "secret_references",
 ]
@@ -34,6 +35,17 @@ def redact_text(text: str) -> str:
     """The text of a log line, message or file with every secret replaced; twice is the same as once."""
     spans = _text_secrets(text)
     return replace(text, ((s.start, s.end, _reference(s.name)) for s in spans)) if spans else text
+
+
+def redact_part(data: bytes, start: int, end: int) -> str:
+    """`data[start:end]` as text; what stands around it decides what is secret, so that no piece of a secret is left."""
+    spans = _text_secrets(data.decode("latin-1"))  # a character a byte
+    parts: list[bytes] = []
+    for span in spans:
+        if span.end > start and span.start < end:
+            parts += [data[start : max(span.start, start)], _reference(span.name).encode()]
+            start = min(span.end, end)
+    return b"".join([*parts, data[start:end]]).decode("utf-8", "replace")
 
 
 def redact_command(command: str) -> str:

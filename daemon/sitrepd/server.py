@@ -90,6 +90,7 @@ def serve(settings: Settings, *, any_port: bool = False) -> int:
     """Serve until a signal ends it; the exit status of the command. With `any_port` a taken port gives way."""
     tcp = _listen_tcp(settings, any_port)
     from sitrepd.app import create_app
+    from sitrepd.logs import log_config
 
     settings = settings.model_copy(update={"port": tcp.getsockname()[1]})
     app = create_app(settings)
@@ -100,6 +101,7 @@ def serve(settings: Settings, *, any_port: bool = False) -> int:
         http=PeerCheckedProtocol,
         ws="none",
         loop="asyncio",
+        log_config=log_config(settings.log_level),
         log_level=settings.log_level,
         access_log=False,
         proxy_headers=False,

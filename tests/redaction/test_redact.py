@@ -19,6 +19,7 @@ from sitrepd.redact import (
     redact_command,
     redact_env,
     redact_json,
+    redact_part,
     redact_text,
     secret_references,
 )
@@ -271,3 +272,15 @@ def test_time_grows_with_the_text_and_no_faster(part: str) -> None:
 
     once, tenfold = (min(seconds(part * count) for _ in range(3)) for count in (4_000, 40_000))
     assert tenfold < 40 * max(once, 0.001), "what grows with the square takes a hundred times as long"
+
+
+def test_no_piece_of_a_secret_is_left_wherever_a_text_is_cut() -> None:
+    text = f"é first line\nHF_TOKEN={HF} x\nlast\n".encode()
+    at = text.index(HF.encode())
+    for cut in range(len(text) + 1):
+        before, after = redact_part(text, 0, cut), redact_part(text, cut, len(text))
+        assert all(piece not in before + " " + after for piece in (HF[:8], HF[8:16], HF[-8:])), cut
+        if at < cut < at + len(HF):
+            assert before.endswith("HF_TOKEN=${HF_TOKEN}")
+            assert after == "${HF_TOKEN} x\nlast\n"
+    assert redact_part(text, 0, 3) + redact_part(text, 3, len(text)) == redact_text(text.decode())

@@ -126,7 +126,7 @@ class Keeper:
         for old in self._db.exec(select(LaunchSize).where(LaunchSize.launch_id == row.id)).all():
             self._db.delete(old)
         for size in told.sizes:
-            self._db.add(LaunchSize(launch_id=row.id or 0, **size.model_dump()))
+            self._db.add(LaunchSize(launch_id=row.id or 0, **redact.redact_json(size.model_dump())))
         self._db.add(row)
 
     # --- benchmarks ----------------------------------------------------------------------------------------------

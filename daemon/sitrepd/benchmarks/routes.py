@@ -18,6 +18,7 @@ from sitrepd.benchmarks.parsers import BenchmarkFileError, read_results
 from sitrepd.benchmarks.slice import BENCHMARK, SLICE
 from sitrepd.errors import InvalidFact, NoSession
 from sitrepd.facts import Scope
+from sitrepd.redact import redact_text
 from sitrepd.routing import (
     HintDep,
     ReadDep,
@@ -125,7 +126,7 @@ def _compared(found: Comparison) -> Compared:
         )
         for row in found.rows
     ]
-    return Compared(metric=found.metric, unit=found.unit, better=found.better, rows=rows, notes=list(found.notes))
+    return Compared(metric=redact_text(found.metric), unit=found.unit, better=found.better, rows=rows, notes=list(found.notes))
 
 
 def routers() -> Sequence[APIRouter]:

@@ -21,6 +21,7 @@ from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch, LaunchCreate, LaunchPublic, LaunchRecord
 from sitrepd.launches.service import Launches
 from sitrepd.launches.slice import LAUNCH
+from sitrepd.redact import redact_part
 from sitrepd.routing import (
     FactId,
     HintDep,
@@ -38,6 +39,7 @@ from sitrepd.shapes import Shape
 
 router = api_router("launches")
 _MOST_LOG_BYTES = 1 << 20
+_AROUND_BYTES = 16 << 10
 
 
 class Moment(BaseModel):
@@ -79,7 +81,7 @@ class StopIn(Shape):
 
 
 class LogPart(BaseModel):
-    """A piece of a log as text; `next_offset` continues it."""
+    """A piece of a log as text, without secrets; `next_offset` continues it."""
 
     path: str
     text: str
@@ -209,13 +211,15 @@ def read_log(
         with path.open("rb") as file:
             size = file.seek(0, 2)
             at = max(0, size - limit) if offset is None else offset if offset >= 0 else max(0, size + offset)
-            file.seek(min(at, size))
-            data = file.read(limit)
+            at = min(at, size)
+            around = max(0, at - _AROUND_BYTES)
+            file.seek(around)
+            data = file.read(at - around + limit + _AROUND_BYTES)
     except OSError as error:
         raise Conflict(f"The log {path} cannot be read: {error.strerror}.") from error
-    at = min(at, size)
-    text = data.decode("utf-8", "replace")
-    return LogPart(path=str(path), text=text, offset=at, next_offset=at + len(data), size=size)
+    end = min(len(data), at - around + limit)
+    text = redact_part(data, at - around, end)
+    return LogPart(path=str(path), text=text, offset=at, next_offset=max(at, around + end), size=size)
 
 
 def routers() -> Sequence[APIRouter]:

@@ -43,6 +43,7 @@ _KEYWORDS = {
     "pass": ("passw", "passphrase", "passcode", "_pass", "-pass", "sshpass"),
 }  # fmt: skip
 _LONGEST_WORD = 13
+_WORD = re.compile(r"[\w.+-]*")
 _SCHEME_AHEAD = re.compile(SCHEME + r"\s")
 _NAME_TAIL = re.compile(r"[\w-]*")
 _SEPARATOR = re.compile(r"\\*[\"']?\]?\s*(?::=|=>|==?|:)[ \t]*")
@@ -71,7 +72,7 @@ def find_secrets(text: str, value_at: ValueFinder | None = None) -> list[Span]:
 
     `value_at(text, position)` says where the value that begins there lies, and whether its place leaves no doubt.
     """
-    if len(text) <= _LONGEST_WORD and text.isidentifier():  # neither a separator nor a token fits
+    if len(text) <= _LONGEST_WORD and _WORD.fullmatch(text):  # neither a separator nor a token fits
         return []
     lowered = text.lower()
     if len(lowered) != len(text):  # "İ" alone grows when lowered
