@@ -23,9 +23,9 @@ class Size:
 
 
 # What fits into 2,000, 4,000 and 9,000 characters beside ids, headings and the word on what is left out.
-SMALL = Size(directives=3, root_causes=2, rejected=3, flags=2, prose=40)
-MEDIUM = Size(directives=6, root_causes=4, rejected=7, flags=6, prose=60)
-LARGE = Size(directives=12, root_causes=8, rejected=14, flags=12, prose=90)
+SMALL = Size(directives=4, root_causes=2, rejected=3, flags=1, prose=36)
+MEDIUM = Size(directives=8, root_causes=5, rejected=7, flags=6, prose=60)
+LARGE = Size(directives=14, root_causes=9, rejected=15, flags=12, prose=90)
 
 
 def make(seed: int, size: Size = SMALL, messages: int = 300) -> World:
