@@ -14,6 +14,7 @@ from sitrepd.checkpoints import words
 from sitrepd.checkpoints.models import Delivery
 from sitrepd.checkpoints.quote import one_line
 from sitrepd.clock import utc_now
+from sitrepd.reporting import when
 from sitrepd.runtime import Runtime
 from sitrepd.sections import Report, Section
 from sitrepd.slices import Registry
@@ -113,21 +114,21 @@ def waiting(db: Session, session_id: int, now: datetime) -> list[Delivery]:
     return [row for row in last.values() if not row.echoed and row.proof is None]
 
 
-def unproved(found: Sequence[Delivery], now: datetime) -> str | None:
-    """One line on the hand-overs that may not have arrived."""
+def unproved(found: Sequence[Delivery], now: datetime | None = None) -> str | None:
+    """One line on the hand-overs that may not have arrived; without the moment it names the time, not the age."""
     if not found:
         return None
     row = found[0]
-    age = words.duration((now - row.at).total_seconds())
+    age = f", {words.duration((now - row.at).total_seconds())} ago," if now is not None else f" at {when(row.at)}"
     to = one_line(row.to)[:_MOST_TO]
-    told = f"Delivery {row.id} of C{row.checkpoint_id} to {to}, {age} ago, was not echoed: it may not have arrived."
+    told = f"Delivery {row.id} of C{row.checkpoint_id} to {to}{age} was not echoed: it may not have arrived."
     more = f" {len(found) - 1} more (`sitrep delivery list --waiting`)." if len(found) > 1 else ""
     return told + more
 
 
 def report(report: Report) -> Sequence[Section]:
     """A note on what was handed over and never named; it alone makes no new checkpoint."""
-    text = unproved(waiting(report.db, report.session_id, report.now), report.now)
+    text = unproved(waiting(report.db, report.session_id, report.now))
     if text is None:
         return ()
     item: dict[str, Any] = {"kind": "note", "ids": [], "text": text, "what": "a delivery that was not echoed"}

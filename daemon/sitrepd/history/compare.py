@@ -9,7 +9,6 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from sitrepd.checkpoints.models import Checkpoint
-from sitrepd.facts import Noun
 from sitrepd.history.index import number_of
 from sitrepd.history.models import ChangedFact, ComparedFact, Comparison, FieldChange, GoneFact
 from sitrepd.history.words import called, short
@@ -28,7 +27,7 @@ _OVER: dict[str, tuple[Any, ...]] = {
     "comparable": (False,),
 }
 _SAID = {"active": "taken back", "comparable": "not comparable"}
-_PASSING = ("live", "volatile", "age", "since", "order", "priority", "pinned")
+_PASSING = ("id", "ids", "kind", "what", "live", "volatile", "age", "since", "priority", "pinned", "command_in")
 
 
 @dataclass
@@ -47,7 +46,7 @@ def compare(db: Session, registry: Registry, one: Checkpoint, other: Checkpoint)
     here = older.imported_from is None and newer.imported_from is None
     if same and here and not _forgotten(db, older):
         return _by_events(db, registry, older, newer)
-    return _by_sections(older, newer)
+    return _by_sections(registry, older, newer)
 
 
 def _head(older: Checkpoint, newer: Checkpoint) -> dict[str, Any]:
@@ -143,12 +142,8 @@ def _names(
     return {
         (word, subjects[number]): told
         for word, subjects in by_word.items()
-        for number, told in called(db, _noun(registry, word), subjects).items()
+        for number, told in called(db, registry.by_word[word], subjects).items()
     }
-
-
-def _noun(registry: Registry, word: str) -> Noun:
-    return registry.by_word[word]
 
 
 def _state_then(later: _Fate | None, now: str | None) -> str | None:
@@ -175,43 +170,55 @@ def _over(changed: Sequence[FieldChange]) -> str | None:
 # --- by what the two texts hold ----------------------------------------------------------------------------------
 
 
-def _by_sections(older: Checkpoint, newer: Checkpoint) -> Comparison:
+def _by_sections(registry: Registry, older: Checkpoint, newer: Checkpoint) -> Comparison:
     before, after = _items(older), _items(newer)
     found = Comparison(**_head(older, newer), added=[], changed=[], gone=[], basis="sections")
-    for key, item in after.items():
-        if key not in before:
-            found.added.append(ComparedFact(**_told(key, item)))
+    for subject, item in after.items():
+        told = _told(registry, subject, item)
+        if subject not in before:
+            found.added.append(ComparedFact(**told))
             continue
-        names = dict.fromkeys([*before[key], *item])
+        names = dict.fromkeys([*before[subject], *item])
         changed = [
-            FieldChange(name=name, old=before[key].get(name), new=item.get(name))
+            FieldChange(name=name, old=before[subject].get(name), new=item.get(name))
             for name in names
-            if before[key].get(name) != item.get(name)
+            if before[subject].get(name) != item.get(name)
         ]
         if changed:
-            found.changed.append(ChangedFact(**_told(key, item), fields=changed))
+            found.changed.append(ChangedFact(**told, fields=changed))
         why = _over(changed)
         if why:
-            found.gone.append(GoneFact(**_told(key, item), why=why))
-    for key, item in before.items():
-        if key not in after:
-            found.gone.append(GoneFact(**_told(key, item), why="not in the newer one"))
+            found.gone.append(GoneFact(**told, why=why))
+    for subject, item in before.items():
+        if subject not in after:
+            found.gone.append(GoneFact(**_told(registry, subject, item), why="not in the newer one"))
     return found
 
 
-def _items(row: Checkpoint) -> dict[tuple[str, str], dict[str, Any]]:
-    """What a checkpoint says of each fact, without what changes by itself."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+def _items(row: Checkpoint) -> dict[str, dict[str, Any]]:
+    """All that a checkpoint says of each fact, in whichever section, without what changes by itself."""
+    found: dict[str, dict[str, Any]] = {}
     for section in row.rendered.get("sections") or ():
         for item in section.get("items") or () if isinstance(section, Mapping) else ():
-            if isinstance(item, Mapping) and isinstance(item.get("id"), str) and not item.get("volatile"):
-                told = {name: value for name, value in item.items() if name not in (*_PASSING, "id", "ids")}
-                found.setdefault((str(item.get("kind", section.get("name"))), item["id"]), told)
+            subject = _subject(item)
+            if subject is not None and not item.get("volatile"):
+                told = {name: value for name, value in item.items() if name not in _PASSING}
+                found[subject] = told | found.get(subject, {})
     return found
 
 
-def _told(key: tuple[str, str], item: Mapping[str, Any]) -> dict[str, Any]:
-    texts = (item.get(name) for name in ("title", "name", "text", "command", "path"))
+def _subject(item: Any) -> str | None:
+    """The fact that an item is about."""
+    if not isinstance(item, Mapping):
+        return None
+    named = item.get("id") or next(iter(item.get("ids") or ()), None)
+    return named if isinstance(named, str) else None
+
+
+def _told(registry: Registry, subject: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    texts = (item.get(name) for name in ("title", "name", "text", "label", "goal", "command", "path"))
     text = next((short(one) for one in texts if isinstance(one, str) and one.strip()), None)
     state = item.get("status") or item.get("state")
-    return {"id": key[1], "type": key[0], "text": text, "state": state if isinstance(state, str) else None}
+    noun = registry.by_prefix.get(subject[:1])
+    word = noun.word if noun is not None else "fact"
+    return {"id": subject, "type": word, "text": text, "state": state if isinstance(state, str) else None}
