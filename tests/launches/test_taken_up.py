@@ -17,8 +17,7 @@ from tests.daemons import Daemon
 from tests.helpers import free_port, lives, wait_until
 from tests.launches.reading import LOGS
 
-from sitrepd.launches.service import _step_all
-from sitrepd.launches.watch import Outcome
+from sitrepd.launches.watch import Outcome, step_all
 
 # Plays a recorded log, and opens its port when a file appears; answers nothing.
 _PLAYER = """
@@ -113,7 +112,7 @@ class _Working:
 
 def test_a_look_that_fails_does_not_keep_the_others_from_theirs(caplog: pytest.LogCaptureFixture) -> None:
     failing, working = _Failing(), _Working()
-    found = _step_all([failing, working])  # type: ignore[list-item]
+    found = step_all([failing, working])  # type: ignore[list-item]
     assert {number: one.state for number, one in found.items()} == {2: "ready"}
     assert failing.rested
     assert "L1 cannot be looked at" in caplog.text

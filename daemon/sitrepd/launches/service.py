@@ -34,7 +34,7 @@ from sitrepd.launches.processes import Stat, process_tree
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.start import Plan
 from sitrepd.launches.stop import StopLadder
-from sitrepd.launches.watch import Outcome, Watch
+from sitrepd.launches.watch import Outcome, Watch, step_all
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.storage import events, ids
@@ -279,21 +279,27 @@ class Launches(Service):
     async def _look_at_all(self) -> bool:
         due = [(number, watch) for number, watch in self._watches.items() if watch.is_due() or number in self._stops]
         quiet = [watch for _, watch in due if watch.is_quiet()]
-        looked = await asyncio.to_thread(_step_all, quiet) if quiet else {}
+        looked = await asyncio.to_thread(step_all, quiet) if quiet else {}
         steps = [(watch, looked[watch.number]) for watch in quiet if watch.number in looked]
         await asyncio.gather(*(self._settle(watch.number, watch, outcome) for watch, outcome in steps))
         behind = any(not outcome.caught_up for _, outcome in steps)
         for number, watch in due:
             if watch in quiet:
                 continue
-            found = await asyncio.to_thread(_step_all, [watch])
+            found = await asyncio.to_thread(step_all, [watch])
             for outcome in found.values():
                 behind = behind or not outcome.caught_up
                 await self._settle(number, watch, outcome)
-        for number, ladder in list(self._stops.items()):
-            if await asyncio.to_thread(ladder.step) == "stopped":
-                del self._stops[number]
+        await self._step_stops()
         return behind
+
+    async def _step_stops(self) -> None:
+        for number, ladder in list(self._stops.items()):
+            try:
+                if await asyncio.to_thread(ladder.step) == "stopped":
+                    del self._stops[number]
+            except Exception:
+                log.exception("L%d cannot be stopped", number)
 
     async def _settle(self, number: int, watch: Watch, outcome: Outcome) -> None:
         if outcome.worth_storing or outcome.became_ready or outcome.port_taken or outcome.exit:
@@ -373,18 +379,6 @@ class Launches(Service):
                 return False
             await asyncio.sleep(0.05)
         return True
-
-
-def _step_all(watches: Sequence[Watch]) -> dict[int, Outcome]:
-    """What each look has found; one that fails is left out, told, and made again after a while."""
-    found = {}
-    for watch in watches:
-        try:
-            found[watch.number] = watch.step()
-        except Exception:
-            watch.rest()
-            log.exception("L%d cannot be looked at", watch.number)
-    return found
 
 
 def _record_stop(db: Session, number: int, grace_s: float | None) -> None:

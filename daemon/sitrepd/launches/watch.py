@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from sitrepd.launches.readiness import Readiness
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.stillness import Stillness
 
+log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
 _READY_LOOK_EVERY_S = 2.0
 _STEP_BYTES = 8 << 20
@@ -310,6 +312,18 @@ class Watch:
         self._note(outcome.events)
         outcome.exit = ended
         outcome.worth_storing = True
+
+
+def step_all(watches: Sequence[Watch]) -> dict[int, Outcome]:
+    """What each look has found; one that fails is left out, told, and made again after a while."""
+    found = {}
+    for watch in watches:
+        try:
+            found[watch.number] = watch.step()
+        except Exception:
+            watch.rest()
+            log.exception("L%d cannot be looked at", watch.number)
+    return found
 
 
 def _zone(name: str) -> tzinfo | None:
