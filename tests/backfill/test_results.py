@@ -59,7 +59,7 @@ def test_indented_and_repeated_results_count_once(tmp_path: Path) -> None:
     write(tmp_path / "b.jsonl", result(BASE) + result(STEPS))
     found = read(tmp_path)
     assert len(found.results) == 2
-    assert found.notes == ["1 runs stand in several result files and count once."]
+    assert found.notes == ["Runs that stand in several files and count once: 1."]
 
 
 def test_what_is_of_another_tool_is_named(tmp_path: Path) -> None:
@@ -69,9 +69,28 @@ def test_what_is_of_another_tool_is_named(tmp_path: Path) -> None:
     )
     write(tmp_path / "gpu.jsonl", '{"t": 1, "util": 3}\n{"t": 2, "util": 4}\n')
     write(tmp_path / "config.json", '{"hidden_size": 4}')
-    write(tmp_path / "bench.txt", "============ Serving Benchmark Result ============\nBackend: sglang\n")
+    write(tmp_path / "bench.txt", "============ Serving Benchmark Result ============\nBackend: sglang\n")  # cut
     told = reasons(read(tmp_path))
     assert told["one.jsonl"] == "a result of sglang.bench_one_batch_server, which is not read"
     assert told["gpu.jsonl"] == "JSON objects with t, util: no result, and no training run"
-    assert told["bench.txt"].startswith("the printed output of a benchmark")
+    assert told["bench.txt"] == "its table of results has no end"
     assert "config.json" not in told
+
+
+PRINTED = """
+============ Serving Benchmark Result ============
+Backend:                                 sglang
+Successful requests:                     {completed}
+Benchmark duration (s):                  {duration:.2f}
+Output token throughput (tok/s):         {output_throughput:.2f}
+==================================================
+"""
+
+
+def test_what_a_tool_has_printed_is_a_run_too_but_not_a_second_one(tmp_path: Path) -> None:
+    write(tmp_path / "bench.out", "warming up\n" + PRINTED.format(**json.loads(result(BASE))))
+    (run,) = read(tmp_path).results
+    assert str(run.fact["metrics"]["output_throughput"]["value"]) == "660.76"
+    write(tmp_path / "x.jsonl", result(BASE))
+    found = read(tmp_path)
+    assert [Path(one.path).name for one in found.results] == ["x.jsonl"]

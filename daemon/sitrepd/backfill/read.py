@@ -40,7 +40,6 @@ _LOG_NAME = re.compile(
 )
 _MOST_JSON_BYTES = 64 << 20
 _NO_START = "belongs to a server, but shows no start of one (it was rotated, or its beginning is missing)"
-_CLIENT_REASON = "the printed output of a benchmark; the file that it wrote (--output-file) is what is read"
 _UNKNOWN = "text without a line of a server, a benchmark or a training run that is known"
 
 
@@ -108,8 +107,8 @@ def _told(path: str, head: bytes, mtime: datetime, candidate: Candidate, asked: 
         return training.read_training(path, mtime, zone)
     reading = Reading(path)
     if _CLIENT.search(head) or _CLIENT.search(_tail(path, candidate.size)):
-        reading.passed.append(Passed(path, _CLIENT_REASON))
-    elif _LOG_NAME.search(_name(path)):
+        return results.read_result_file(path, mtime)
+    if _LOG_NAME.search(_name(path)):
         reading.passed.append(Passed(path, _UNKNOWN))
     return reading
 

@@ -75,15 +75,28 @@ def _settle(found: Found, written: Sequence[Written], identities: dict[str, tupl
     found.starts.sort(key=lambda start: (start.started_at or start.last_at, start.path, start.line))
     _mark_running(found, identities)
     commands.attach(found.starts, written)
-    kept: dict[str, Result] = {}
-    for result in sorted(found.results, key=lambda result: result.path):
-        kept.setdefault(result.key, result)
-    copies = len(found.results) - len(kept)
-    if copies:
-        found.notes.append(f"{copies} runs stand in several result files and count once.")
-    found.results = sorted(kept.values(), key=lambda result: (result.ended_at, result.path))
+    found.results = _runs_once(found)
     tie.tie(found.results, found.starts)
     found.runs.sort(key=lambda run: run.path)
+
+
+def _runs_once(found: Found) -> list[Result]:
+    """A run stands in a file, in copies of it, and rounded in what its tool has printed: what tells most counts."""
+    kept: dict[tuple[str, ...], Result] = {}
+    for result in sorted(found.results, key=lambda result: (-len(result.fact["metrics"]), result.path)):
+        kept.setdefault(_figures(result), result)
+    copies = len(found.results) - len(kept)
+    if copies:
+        found.notes.append(f"Runs that stand in several files and count once: {copies}.")
+    return sorted(kept.values(), key=lambda result: (result.ended_at, result.path))
+
+
+def _figures(result: Result) -> tuple[str, ...]:
+    """What no two runs have in common, as exact as it is printed; all of it where that is not told."""
+    metrics = result.fact["metrics"]
+    told = [metrics.get(name, {}).get("value") for name in ("completed", "duration", "output_throughput")]
+    known = [value for value in told if value is not None]
+    return tuple(f"{float(value):.2f}" for value in known) if len(known) == len(told) else (result.key,)
 
 
 def _once(found: Found) -> Iterator[Start]:

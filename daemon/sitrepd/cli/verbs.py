@@ -184,12 +184,14 @@ def call(cli: Cli, function: Callable[[], None]) -> None:
 
 def complain(cli: Cli, error: SitrepError, problem: dict[str, Any]) -> None:
     """`Error: detail` with the places that it does not name itself; with --json the problem object."""
+    from sitrepd.redact import redact_json, redact_text
+
     if cli.json:
-        print(json.dumps(problem, ensure_ascii=False), file=sys.stderr)
+        print(json.dumps(redact_json(problem), ensure_ascii=False), file=sys.stderr)
         return
     from sitrepd.cli.output import warn
 
-    warn(f"Error: {error.detail}")
+    warn(redact_text(f"Error: {error.detail}"))
     for one in problem.get("errors") or ():
         place = f"line {one['line']}" if "line" in one else str(one.get("field", ""))
         if str(one.get("message", "")) not in error.detail:
