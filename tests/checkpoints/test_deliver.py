@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from tests.checkpoints.telling import API, make, tell, tell_reference
 from tests.helpers import wait_until
 
-from sitrepd.checkpoints.deliver import named
+from sitrepd.checkpoints.echoes import named
 
 
 def resume(client: TestClient, **body: Any) -> str:
@@ -132,6 +132,94 @@ def test_what_cannot_be_handed_over(client: TestClient, body: dict[str, Any]) ->
     assert client.post(f"{API}/sessions/current/resume", json=body).status_code == 422
     assert client.post(f"{API}/sessions/current/resume", params={"format": "html"}).status_code == 422
     assert deliveries(client) == []
+
+
+@pytest.mark.parametrize(
+    ("plural", "body"),
+    [
+        ("findings", {"kind": "observation", "title": "As C1 says"}),
+        ("findings", {"kind": "observation", "title": "x", "evidence": ["C1"]}),
+        ("next-steps", {"text": "Do what C1 has as its first step."}),
+        ("benchmarks", {"name": "again", "note": "repeats the best of C1", "metrics": {"x": 1.0}}),
+        ("artifacts", {"path": "/data/x", "note": "see C1"}),
+        ("commands", {"command": "git commit -m 'Go on from C1'"}),
+    ],
+)
+def test_an_echo_is_recognised_in_any_fact(client: TestClient, plural: str, body: dict[str, Any]) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="agent")
+    tell(client, plural, **body)
+    wait_until(lambda: deliveries(client)[0]["echoed"], 30)
+
+
+def test_an_echo_is_recognised_in_a_change(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    tell(client, "findings", kind="observation", title="x")
+    resume(client, to="agent")
+    client.patch(f"{API}/findings/F1", json={"detail": "Confirmed after C1."}).raise_for_status()
+    wait_until(lambda: deliveries(client)[0]["echoed"], 30)
+
+
+def test_what_the_user_says_and_what_was_imported_is_no_echo(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="agent")
+    tell(client, "directives", text="Go back to C1.")
+    line = b'{"type": "finding", "kind": "observation", "title": "C1"}'
+    client.post(f"{API}/import", params={"session": "S1"}, content=line).raise_for_status()
+    tell(client, "findings", kind="observation", title="the end")
+    make(client)
+    resume(client, to="other")
+    tell(client, "findings", kind="observation", title="From C2")
+    wait_until(lambda: deliveries(client)[1]["echoed"], 30)
+    assert not deliveries(client)[0]["echoed"]
+
+
+def test_an_echo_of_one_conversation_leaves_others_waiting(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    for name in ("one", "two"):
+        client.post(
+            f"{API}/sessions/S1/resume", json={"to": "agent"}, headers={"X-Sitrep-Conversation": name}
+        ).raise_for_status()
+    answer = client.post(f"{API}/sessions/S1/echo", json={"text": "C1"}, headers={"X-Sitrep-Conversation": "two"})
+    assert [one["id"] for one in answer.json()["deliveries"]] == ["2"]
+    waiting = client.get(f"{API}/deliveries", params={"waiting": True}).json()
+    assert [(one["id"], one["conversation"]) for one in waiting["data"]] == [("1", "one")]
+
+
+def test_the_channel_is_remembered(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client)
+    resume(client, channel="mcp")
+    client.post(f"{API}/sessions/current/resume", headers={"X-Sitrep-Client": "cli"}).raise_for_status()
+    assert [one["channel"] for one in deliveries(client)] == ["http", "mcp", "cli"]
+
+
+def test_what_was_not_echoed_is_said_at_the_next_hand_over_and_in_the_next_checkpoint(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="opencode")
+    text = resume(client, to="codex")
+    assert "\n- Delivery 1 of C1 to opencode, " in text
+    assert "was not echoed: it may not have arrived.\n" in text
+    tell(client, "directives", text="x")
+    assert "Delivery 2 of C1 to codex at 20" in make(client)["markdown"]
+    client.post(f"{API}/sessions/current/echo", json={"text": "C1"}).raise_for_status()
+    assert "was not echoed" not in resume(client, to="codex", budget="full").partition("## Now")[0]
+
+
+def test_a_screen_is_not_expected_to_echo(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="terminal")
+    assert "was not echoed" not in resume(client, to="terminal")
+
+
+def test_a_later_echo_of_the_same_receiver_settles_it(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="agent")
+    tell(client, "directives", text="x")
+    make(client)
+    resume(client, to="agent")
+    client.post(f"{API}/sessions/current/echo", json={"text": "C2"}).raise_for_status()
+    assert "was not echoed" not in resume(client, to="agent").partition("## Now")[0]
 
 
 def test_names_of_checkpoints_in_a_text() -> None:

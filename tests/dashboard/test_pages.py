@@ -34,6 +34,27 @@ def stranger(client: TestClient) -> Iterator[TestClient]:
     return client
 
 
+def test_pages_of_what_was(reference: TestClient) -> None:
+    for text in ("first", "second"):
+        reference.post("/api/v1/directives", json={"text": f"{text} {EVIL}"}).raise_for_status()
+        reference.post("/api/v1/sessions/S1/checkpoints").raise_for_status()
+    reference.post("/api/v1/sessions/S1/resume", json={"to": EVIL}).raise_for_status()
+    timeline = reference.get("/s/S1/timeline").text
+    assert timeline.index("handed over") < timeline.index("checkpoint written") < timeline.index("session opened")
+    assert "session opened" not in reference.get("/s/S1/timeline", params={"kind": "finding"}).text
+    assert reference.get("/s/S1/timeline", params={"kind": "wish"}).status_code == 422
+    found = reference.get("/search", params={"q": "accept rate", "session": "S1"}).text
+    assert "<mark>accept</mark> <mark>rate</mark>" in found
+    compared = reference.get("/compare/C1/C2").text
+    assert "Added since C1" in compared
+    assert reference.get("/compare/C1/C9").status_code == 404
+    checkpoint = reference.get("/f/C2").text
+    assert "not echoed" in checkpoint
+    assert 'href="/compare/C1/C2"' in checkpoint
+    pages = (timeline, found, compared, checkpoint, reference.get("/search", params={"q": EVIL}).text)
+    assert [page for page in pages if "<script>alert" in page or "<img" in page] == []
+
+
 def test_a_newcomer_is_told_what_to_do(client: TestClient) -> None:
     page = client.get("/").text
     assert "No session is open" in page
