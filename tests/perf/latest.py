@@ -81,7 +81,7 @@ def latest() -> Iterator[Figure]:
     rate, bare_rate = median([ours[0] for ours, _ in rounds]), median([theirs[0] for _, theirs in rounds])
     peer = f"bare FastAPI route {bare_rate:.0f} requests/s"
     yield Figure(
-        "checkpoint_latest_vs_bare", median(ratios), "ratio", peer, median(ratios), 0.8, f"{rate:.0f} requests/s"
+        "checkpoint_latest_vs_bare", median(ratios), "ratio", peer, median(ratios), 0.9, f"{rate:.0f} requests/s"
     )
     slow = percentile([ours[1] for ours, _ in rounds], 0.5)
     theirs = percentile([bare[1] for _, bare in rounds], 0.5)
