@@ -47,7 +47,7 @@ def test_a_stored_checkpoint_never_changes(client: TestClient) -> None:
         assert client.get(f"{API}/checkpoints/C1", params={"format": form}).text == text
     assert client.get(f"{API}/checkpoints/C1", params={"budget": "1000"}).text == small
     assert "F1 root cause (tried, refuted): " in latest(client)
-    assert client.patch(f"{API}/checkpoints/C1", json={"trigger": "x"}).status_code == 405
+    assert client.patch(f"{API}/checkpoints/C1", json={"trigger": "x"}).status_code == 422
 
 
 def test_what_changed_since_the_last_one_is_told_by_ids(client: TestClient) -> None:
