@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     *distributed.PORTS,
     *distributed.SHARED_MEMORY,
     *kernels.TRITON,
+    *kernels.TYPES,
     *memory.RULES,
     *build.RULES,
     *kernels.RULES,

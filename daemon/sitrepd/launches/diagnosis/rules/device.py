@@ -47,7 +47,8 @@ def _ordinal(case: Case) -> str:
 RULES: tuple[Rule, ...] = (
     rule(
         "gpu_count",
-        r"invalid device ordinal|cudaErrorInvalidDevice\b|device >= 0 && device < num_gpus",
+        r"invalid device ordinal|number of GPUs \(\d+\) is less than|cudaErrorInvalidDevice\b"
+        r"|device >= 0 && device < num_gpus",
         "More ranks than GPUs: a rank asked for a GPU that does not exist",
         _ordinal,
         "nvidia-smi -L; then {flag_tp} no greater than the number of GPUs listed (and within CUDA_VISIBLE_DEVICES).",

@@ -7,8 +7,8 @@ from sitrepd.launches.diagnosis.rules._make import rule
 
 
 def _port(case: Case) -> str:
-    told = case.word("port") or case.word("port2") or case.word("port3") or case.word("port4") or case.word("port5")
-    return told or str(case.known.get("port") or "")
+    told = (case.word(f"port{place}") for place in ("", *range(2, 7)))
+    return next(filter(None, told), str(case.known.get("port") or ""))
 
 
 def _taken(case: Case) -> str:
@@ -43,6 +43,7 @@ _BIND = (
     r"|nccl_port.{0,40}(?:collision|in use)"
     r"|failed to (?:listen on any local network address|bind).{0,200}port: (?P<port4>\d+)"
     r"|The server socket has failed to (?:listen|bind)|ouldn't bind HTTP server socket.*port: (?P<port5>\d+)"
+    r"|Failed to bind to address \S+:(?P<port6>\d+)"
 )
 
 PORTS: tuple[Rule, ...] = (

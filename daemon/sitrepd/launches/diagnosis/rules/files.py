@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
         r"|pickle data was truncated"
         r"|unexpected EOF, expected|failed finding central directory|corrupt(?:ed)? (?:checkpoint|shard|weight|file)"
         r"|[Cc]hecksum mismatch|Consistency check failed: file should be of size|bad magic number|invalid GGUF"
-        r"|not a zip archive",
+        rf"|not a zip archive|(?:Input/output error|Stale file handle)[^\n]{{0,20}}{_SHARD}",
         "A file of the weights cannot be read: it is truncated or corrupt",
         "A shard is shorter than its header says, or is no weights file at all (an LFS pointer, an interrupted copy).",
         lambda case: (

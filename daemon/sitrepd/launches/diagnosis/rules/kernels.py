@@ -43,6 +43,16 @@ TRITON: tuple[Rule, ...] = (
     ),
 )
 
+TYPES: tuple[Rule, ...] = (
+    rule(
+        "kernel_unsupported",
+        r"type (?P<type>fp8\w+|bf16) not supported in this architecture",
+        "A kernel needs the number format {type}, which this GPU lacks",
+        "Triton cannot compile it for this GPU's architecture.",
+        "A checkpoint and a --kv-cache-dtype in a format that this GPU has (Ampere: no FP8 e4m3), or a newer GPU.",
+    ),
+)
+
 RULES: tuple[Rule, ...] = (
     rule(
         "kernel_unsupported",

@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
         on="block",
         needs=lambda case: (
             case.is_draft
-            and (_is_of_loading(case) or "mat1 and mat2 shapes" in case.text)
+            and (_is_of_loading(case) or re.search(r"mat1 and mat2 shapes|'kv_lora_rank'", case.text) is not None)
             and not re.search(r"quantiz|safetensors", case.text)
         ),
     ),

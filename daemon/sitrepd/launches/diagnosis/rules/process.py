@@ -18,8 +18,8 @@ KILLED_CAUSE = (
 RULES: tuple[Rule, ...] = (
     rule(
         "host_oom_killed",
-        r"Out of memory: Killed process (?P<pid>\d+)|oom-kill(?::constraint|ed|er)?\b|Memory cgroup out of memory"
-        r"|OOMKilled|by the OOM killer|killed due to memory pressure|oom_reaper: reaped",
+        r"Out of memory: Killed process (?P<pid>\d+)|oom[-_]kill(?::constraint|ed|er)?\b|OOM Killed"
+        r"|Memory cgroup out of memory|OOMKilled|by the OOM killer|killed due to memory pressure|oom_reaper: reaped",
         "The OOM killer ended a process of the server",
         "The host (or the container's limit) ran out of memory, and the kernel killed the process.",
         "More host memory or swap, a larger container limit; fewer ranks loading at once; "
