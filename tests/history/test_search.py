@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -12,7 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.checkpoints.telling import API, make, tell, tell_reference
 from tests.daemons import application
+from tests.helpers import wait_until
 from tests.history.conftest import ask, change, found
+
+from sitrepd.history import index
+from sitrepd.storage.search import SearchState
 
 
 def test_what_was_imported_is_found_with_its_words_marked(told: TestClient) -> None:
@@ -184,6 +189,28 @@ def test_an_older_store_is_filled_at_its_first_start(tmp_path: Path) -> None:
     with application(tmp_path / "store") as client:
         assert found(client, "throughput") == names
         assert found(client, '"hidden states"') == ["F1"]
+
+
+def test_a_large_older_store_is_read_beside_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with application(tmp_path / "store") as client:
+        tell_reference(client)
+        names = found(client, "throughput")
+    with closing(sqlite3.connect(tmp_path / "store" / "sitrep.db")) as db, db:
+        db.execute("DELETE FROM search_state")
+    monkeypatch.setattr(index, "_AT_ONCE", 0)
+    monkeypatch.setattr(index, "_BATCH", 3)
+    with application(tmp_path / "store") as client:
+        tell(client, "findings", kind="observation", title="okapi")
+        wait_until(lambda: set(found(client, "throughput")) == set(names), 60)
+        assert found(client, "okapi") == ["F3"]
+        store = client.app.state.runtime.store  # type: ignore[attr-defined]
+        wait_until(lambda: _seen_until(store) > 0, 60)
+
+
+def _seen_until(store: Any) -> int:
+    with store.read() as db:
+        state = db.get(SearchState, 1)
+    return state.event if state is not None else 0
 
 
 def test_what_another_program_stored_is_caught_up(tmp_path: Path) -> None:

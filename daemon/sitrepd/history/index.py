@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from sqlmodel import Session, col, func, select
 
+from sitrepd.errors import StoreUnusable
 from sitrepd.facts import Noun
 from sitrepd.history.words import documents
 from sitrepd.slices import Registry
@@ -18,18 +21,39 @@ from sitrepd.storage.store import Store
 log = logging.getLogger(__name__)
 # From so many missed events on it is quicker to read all facts anew.
 _MANY = 20_000
-_BATCH = 2000
+# More facts than these are read while the daemon serves already.
+_AT_ONCE = 5_000
+_BATCH = 500
 _KINDS = ("created", "changed", "imported", "ended", "deleted", "tied")
 
 
 def keep_in_step(store: Store, registry: Registry) -> None:
-    """Catch up with what was stored while nobody looked, then follow every transaction of the store."""
+    """Catch up with what was stored while nobody looked, and follow every transaction of the store.
+
+    A large store of an earlier version is read beside the work, little by little; until then not all of it is found.
+    """
     indexer = Indexer(registry)
     with store.read() as db:
         behind = indexer.is_behind(db)
-    if behind:
+        keys = indexer.all_facts(db) if behind and indexer.knows_nothing(db) else []
+    if len(keys) > _AT_ONCE:
+        indexer.sound = False
+        threading.Thread(target=_read_all, args=(store, indexer, keys), name="sitrep-search", daemon=True).start()
+    elif behind:
         store.write(indexer.catch_up)
     store.before_commit(indexer.follow)
+
+
+def _read_all(store: Store, indexer: Indexer, keys: Sequence[tuple[str, int]]) -> None:
+    """A daemon that ends in between leaves it to the next one to begin anew."""
+    try:
+        store.write(lambda db: index_of(db).clear(db))
+        for start in range(0, len(keys), _BATCH):
+            store.write(partial(indexer.put, keys=keys[start : start + _BATCH]))
+        indexer.sound = True
+        store.write(indexer.seen)
+    except StoreUnusable:
+        return
 
 
 class Indexer:
@@ -38,7 +62,8 @@ class Indexer:
     def __init__(self, registry: Registry) -> None:
         self._nouns = {noun.word: noun for noun in registry.nouns if noun.searched}
         self._registry = registry
-        self._sound = True
+        self.sound = True
+        """Whether all that was stored can be found, so that the next daemon need not look again."""
 
     def is_behind(self, db: Session) -> bool:
         state = db.get(SearchState, 1)
@@ -47,41 +72,45 @@ class Indexer:
     def catch_up(self, db: Session) -> None:
         """All that happened since the last event that was seen; everything, where that is unknown or long ago."""
         state = db.get(SearchState, 1)
-        if state is None or events.last_event_id(db) - state.event > _MANY:
-            self.rebuild(db)
+        if state is None or self.knows_nothing(db):
+            index_of(db).clear(db)
+            self.put(db, self.all_facts(db))
         else:
             query = select(Event.kind, Event.subject).where(col(Event.id) > state.event)
             self._put(db, db.exec(query).all())
-        self._seen(db)
+        self.seen(db)
 
-    def rebuild(self, db: Session) -> None:
-        """Read all facts anew, in the order in which they were told."""
-        index_of(db).clear(db)
+    def knows_nothing(self, db: Session) -> bool:
+        """Whether all facts must be read anew: they never were, or too much has happened since."""
+        state = db.get(SearchState, 1)
+        return state is None or events.last_event_id(db) - state.event > _MANY
+
+    def all_facts(self, db: Session) -> list[tuple[str, int]]:
+        """(kind, number) in the order in which they were told."""
         found = [
             (at, noun.word, number or 0)
             for noun in self._nouns.values()
             for number, at in db.exec(select(noun.table.id, noun.table.at)).all()
         ]
-        keys = [(word, number) for _, word, number in sorted(found)]
-        for start in range(0, len(keys), _BATCH):
-            self._put_facts(db, keys[start : start + _BATCH])
+        return [(word, number) for _, word, number in sorted(found)]
 
     def follow(self, db: Session, touched: Iterable[tuple[str, str]]) -> None:
         """Called with the events of a transaction before it is committed."""
         try:
             self._put(db, touched)
-            if self._sound:
-                self._seen(db)
+            if self.sound:
+                self.seen(db)
         except Exception:
             # What is missed now is caught up by the next daemon.
-            self._sound = False
+            self.sound = False
             raise
 
     def _put(self, db: Session, touched: Iterable[tuple[str, str]]) -> None:
         found = (self._key(kind, subject) for kind, subject in touched)
-        self._put_facts(db, list(dict.fromkeys(key for key in found if key is not None)))
+        self.put(db, list(dict.fromkeys(key for key in found if key is not None)))
 
-    def _put_facts(self, db: Session, keys: list[tuple[str, int]]) -> None:
+    def put(self, db: Session, keys: Sequence[tuple[str, int]]) -> None:
+        """Read these facts and let them be found as they are now."""
         by_word: dict[str, list[int]] = {}
         for word, number in keys:
             by_word.setdefault(word, []).append(number)
@@ -96,7 +125,8 @@ class Indexer:
         return (word, number) if number is not None else None
 
     @staticmethod
-    def _seen(db: Session) -> None:
+    def seen(db: Session) -> None:
+        """All events so far need not be looked at again."""
         db.flush()
         state = db.get(SearchState, 1) or SearchState()
         state.event = db.exec(select(func.max(Event.id))).one() or 0
