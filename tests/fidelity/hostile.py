@@ -42,6 +42,11 @@ def directives(texts: tuple[str, ...] = TEXTS) -> list[dict[str, Any]]:
     return [SESSION, *({"type": "directive", "text": text} for text in texts)]
 
 
+def texts() -> list[dict[str, Any]]:
+    """All of it as wishes, causes and options of one session."""
+    return [*directives(), *findings()[1:]]
+
+
 def findings() -> list[dict[str, Any]]:
     """Each text as the reason of an option and the detail of a cause; titles that fit into a name."""
     lines: list[dict[str, Any]] = [SESSION]

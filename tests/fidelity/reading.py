@@ -23,7 +23,9 @@ _FINDING = re.compile(
     r"(?: — (?!reason|evidence|replaces)(?P<detail>.*?))?(?: — reason: (?P<reason>.*?)| — reason not recorded)?"
     r"(?: — evidence: (?P<evidence>.*?))?(?: — replaces (?P<supersedes>F\d+))?",
 )
-_LAUNCH = re.compile(rf"(?P<id>L\d+)(?: (?P<name>\S+))? (?:is |was told as |told as )?(?P<state>{_STATES})\b(?P<more>.*)")
+_LAUNCH = re.compile(
+    rf"(?P<id>L\d+)(?: (?P<name>\S+))? (?:is |was told as |told as )?(?P<state>{_STATES})\b(?P<more>.*)"
+)
 _COMMAND = re.compile(r"Command of (?P<id>L\d+)")
 _VALUE = r"(?P<value>-?\d[\d.]*)(?: (?P<unit>[^\s,;]+))?"
 _BEST = re.compile(rf"(?P<id>B\d+)(?: (?P<name>.*?))?: {_VALUE} (?P<metric>[a-z_]+)(?=[,;]|$)(?P<more>.*)")

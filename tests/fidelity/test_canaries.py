@@ -15,7 +15,7 @@ def wrong(lines: object) -> list[str]:
 @pytest.mark.parametrize("size", [SMALL, MEDIUM, LARGE], ids=["small", "medium", "large"])
 def test_what_is_pinned_stands_at_every_budget_that_has_room_for_it(size: Size) -> None:
     sizes = {budget: (size,) for budget, fitting in measure.SIZES.items() if size in fitting}
-    assert wrong(measure.canaries([1], 60, sizes)) == []
+    assert wrong(measure.canaries([1], 20, sizes)) == []
 
 
 @pytest.mark.slow
