@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any
 
-from jinja2 import BaseLoader, Undefined, nodes
+from jinja2 import BaseLoader, BytecodeCache, Undefined, nodes
 from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -33,9 +33,9 @@ class _Missing(Undefined):
         return str(self._fail_with_undefined_error())
 
 
-def environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
+def environment(loader: BaseLoader, cache: BytecodeCache | None = None) -> ImmutableSandboxedEnvironment:
     """Of the templates that are shipped."""
-    return _with_filters(ImmutableSandboxedEnvironment(loader=loader, **_OPTIONS))
+    return _with_filters(ImmutableSandboxedEnvironment(loader=loader, bytecode_cache=cache, **_OPTIONS))
 
 
 def careful_environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:

@@ -58,7 +58,8 @@ class Checkpoints:
     def templates(self) -> Templates:
         from sitrepd.checkpoints.templates import Templates
 
-        return Templates(self._runtime.settings.templates_dir)
+        settings = self._runtime.settings
+        return Templates(settings.templates_dir, settings.data_dir / "cache" / "templates")
 
     async def make(self, session_id: int, trigger: str, cause: str | None = None) -> Made:
         """A checkpoint of the session as it is now; the latest one again where no fact has changed since."""

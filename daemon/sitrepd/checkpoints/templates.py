@@ -24,6 +24,7 @@ from jinja2 import (
 
 from sitrepd.checkpoints import budget, quote, sandbox
 from sitrepd.checkpoints.budget import Part, Piece
+from sitrepd.checkpoints.compiled import compiled
 from sitrepd.checkpoints.kept_parts import KeptParts
 from sitrepd.checkpoints.shorten import shorter
 from sitrepd.paths import resource_dir
@@ -50,9 +51,10 @@ class Failure(Exception):
 class Templates:
     """Turns sections into text; made once, it notices when a template file changes."""
 
-    def __init__(self, user_dir: Path | None = None) -> None:
+    def __init__(self, user_dir: Path | None = None, cache_dir: Path | None = None) -> None:
         shipped = resource_dir("templates") / "checkpoint"
-        self._shipped = self._all = self._pages = sandbox.environment(FileSystemLoader(shipped))
+        kept = compiled(cache_dir)
+        self._shipped = self._all = self._pages = sandbox.environment(FileSystemLoader(shipped), kept)
         self._user = user_dir / "checkpoint" if user_dir is not None else None
         self._kept = KeptParts(shipped, _SUFFIX)
         self._names = {path.name.removesuffix(_SUFFIX) for path in shipped.glob(f"*{_SUFFIX}")}
