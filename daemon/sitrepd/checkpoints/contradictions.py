@@ -49,12 +49,26 @@ def _every(items: Items, *names: str) -> Iterator[Mapping[str, Any]]:
 
 def _replaced_each_other(items: Items) -> Found:
     by = {item["id"]: item["supersedes"] for item in _every(items, *_FINDINGS) if item.get("supersedes")}
-    for one in sorted(by):
-        seen = [one]
-        while by.get(seen[-1]) not in (None, *seen):
-            seen.append(by[seen[-1]])
-        if by.get(seen[-1]) == one and one == min(seen):
-            yield f"{' and '.join(sorted(seen))} are told to replace each other: which one holds is not known", seen
+    for ring in _rings(by):
+        yield f"{' and '.join(ring)} are told to replace each other: which one holds is not known", ring
+
+
+def _rings(by: Mapping[str, str]) -> Iterator[list[str]]:
+    """Ids that lead back to themselves, each ring once."""
+    done: set[str] = set()
+    for one in by:
+        path: dict[str, None] = {}
+        while one in by and one not in done and one not in path:
+            path[one] = None
+            one = by[one]
+        if one in path:
+            ring = list(path)
+            yield sorted(ring[ring.index(one) :], key=_number)
+        done.update(path)
+
+
+def _number(public_id: str) -> int:
+    return int(public_id[1:])
 
 
 def _rests_on_what_is_over(items: Items) -> Found:
@@ -127,9 +141,9 @@ def _waits_for_ever(items: Items) -> Found:
         for other in step.get("after", ()):
             if step.get("ended", {}).get(other) == "dropped":
                 yield f"{step['id']} waits for {other}, which was dropped", [step["id"], other]
-    for a, b in combinations(steps.values(), 2):
-        if a["id"] in b.get("after", ()) and b["id"] in a.get("after", ()):
-            yield f"{a['id']} and {b['id']} wait for each other", [a["id"], b["id"]]
+            back = steps.get(other, {}).get("after", ())
+            if step["id"] in back and _number(step["id"]) < _number(other):
+                yield f"{step['id']} and {other} wait for each other", [step["id"], other]
 
 
 # --- launches and benchmarks -------------------------------------------------------------------------------------
@@ -137,7 +151,7 @@ def _waits_for_ever(items: Items) -> Found:
 
 def _two_baselines(items: Items) -> Found:
     marked = [row for row in _every(items, "benchmarks") if row["kind"] == "row" and row.get("marked")]
-    ids = sorted((one for row in marked for one in row["marked"]), key=lambda one: int(one[1:]))
+    ids = sorted((one for row in marked for one in row["marked"]), key=_number)
     if len(marked) > 1:
         yield f"{', '.join(ids)} are all told as the baseline: differences are to the last one that counts", ids
 

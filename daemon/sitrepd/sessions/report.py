@@ -96,7 +96,9 @@ def _began(session: Any) -> Any:
 def _directive(row: Any) -> dict[str, Any]:
     item = {"kind": "directive", "id": f"D{row.id}", "ids": [f"D{row.id}"], "text": row.text, "active": row.active}
     item |= r.present(message=row.message, proposed=row.proposed or None, at=r.when(row.at), provenance=row.provenance)
-    return item if row.active else item | {"pinned": False, "priority": 80}
+    if row.active:
+        return item | {"priority": 8} if row.proposed else item
+    return item | {"pinned": False, "priority": 80}
 
 
 def next_steps(found: Sequence[Any], ended: Mapping[str, str] = MappingProxyType({})) -> Section:
