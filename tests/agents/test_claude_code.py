@@ -163,7 +163,9 @@ def test_the_transcript_proves_that_it_arrived_whole(session: TestClient, tmp_pa
 def test_what_stands_already_is_not_sent_twice(session: TestClient) -> None:
     context(session, CLIENT, "SessionStart", source="startup")
     assert "No hacks" in context(session, CLIENT, "SessionStart", source="resume")  # it may not have arrived
+    hook(session, CLIENT, "UserPromptSubmit", prompt="Go on.")
     hook(session, CLIENT, "Stop", last_assistant_message="From C1 on.", background_tasks=[])
+    hook(session, CLIENT, "SessionEnd", reason="other")
     line = context(session, CLIENT, "SessionStart", source="resume")
     assert line.startswith("Sitrep: checkpoint C1 stands above (delivery 2); no fact has changed since")
     hook(session, CLIENT, "PreCompact", trigger="auto", custom_instructions=None)

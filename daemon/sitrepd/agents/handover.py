@@ -29,10 +29,19 @@ _COMPACTED = "conversation.compacted"
 async def hand_over(runtime: Runtime, session_id: int, place: Place, trigger: str, cause: str | None = None) -> str:
     """A checkpoint as of now for an agent; its first line is never the same twice."""
     runtime.activity.touch(session_id)
-    await checkpoints(runtime).make(session_id, trigger, cause)
+    if not await asyncio.to_thread(_is_fresh, runtime, session_id):
+        await checkpoints(runtime).make(session_id, trigger, cause)
     budget = min(runtime.settings.checkpoint_budget, MOST_CHARACTERS)
     handed = await deliver.resume(runtime, session_id, place.client, budget, MOST_BYTES, place.conversation, "hook")
     return handed.text
+
+
+def _is_fresh(runtime: Runtime, session_id: int) -> bool:
+    """Whether nothing at all has happened since the latest checkpoint, so that it need not be collected anew."""
+    with runtime.store.read() as db:
+        number = latest_number(db, session_id)
+        row = db.get(Checkpoint, number) if number is not None else None
+        return row is not None and not changes_since(db, session_id, row.event)
 
 
 async def stands_already(runtime: Runtime, session_id: int, place: Place) -> str | None:
@@ -44,9 +53,8 @@ async def stands_already(runtime: Runtime, session_id: int, place: Place) -> str
             if row is None or not (row.proof or row.echoed) or _compacted_since(db, row):
                 return None
             checkpoint = db.get(Checkpoint, row.checkpoint_id)
-            if checkpoint is None or latest_number(db, session_id) != checkpoint.id:
-                return None
-            if changes_since(db, session_id, checkpoint.event):
+            # What was said since stands in the conversation itself.
+            if checkpoint is None or changes_since(db, session_id, checkpoint.event).by_subject:
                 return None
         stands = f"checkpoint C{row.checkpoint_id} stands above (delivery {row.id})"
         return f"Sitrep: {stands}; no fact has changed since, as of {iso(utc_now())}."
