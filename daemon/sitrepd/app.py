@@ -18,7 +18,7 @@ from sitrepd import __version__, problems
 from sitrepd.dashboard.assets import FOLDER, Assets
 from sitrepd.doors import Doors
 from sitrepd.history.index import keep_in_step
-from sitrepd.late import PREFIX, LateRoutes, api, make_all
+from sitrepd.late import PREFIX, LateRoutes, TheRest, api
 from sitrepd.links import Links
 from sitrepd.runtime import Runtime
 from sitrepd.settings import Settings
@@ -55,7 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     for part in runtime.registry.slices:
         words = frozenset(noun.plural for noun in part.nouns)
         app.router.routes.append(LateRoutes(app, part.make_routers, api(words)))
-    app.router.routes.append(LateRoutes(app, partial(_the_rest, app), api()))
+    app.router.routes.append(TheRest(app, tuple, api()))
     app.router.routes.append(LateRoutes(app, _dashboard, _is_page, prefix=""))
     app.openapi = partial(_described, app)  # type: ignore[method-assign]
     app.mount(_STATIC, Assets(directory=FOLDER))
@@ -81,11 +81,6 @@ def _dashboard() -> Sequence[APIRouter]:
 
 def _is_page(path: str) -> bool:
     return not path.startswith((PREFIX, _STATIC))
-
-
-def _the_rest(app: FastAPI) -> tuple[()]:
-    make_all(app, PREFIX)
-    return ()
 
 
 def _described(app: FastAPI) -> dict[str, Any]:

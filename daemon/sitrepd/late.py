@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 PREFIX = "/api/v1"
+_HANDED = "sitrep.route"
 
 
 class LateRoutes(BaseRoute):
@@ -42,6 +43,27 @@ class LateRoutes(BaseRoute):
         if not self.is_made and scope["type"] == "http" and self._asked(scope["path"]):
             self.make()
         return Match.NONE, {}
+
+
+class TheRest(LateRoutes):
+    """Comes after the others, and makes those that no word has asked for.
+
+    They get their places before it, where whoever goes through the list has been already: so it hands them the request.
+    """
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if self.is_made or scope["type"] != "http" or not self._asked(scope["path"]):
+            return Match.NONE, {}
+        self.is_made = True
+        make_all(self._app, self.prefix)
+        for route in list(self._app.router.routes):
+            match, child = route.matches(scope) if route is not self else (Match.NONE, {})
+            if match is Match.FULL:
+                return match, {**child, _HANDED: route}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await scope[_HANDED].handle(scope, receive, send)
 
 
 def api(words: frozenset[str] | None = None) -> Callable[[str], bool]:
