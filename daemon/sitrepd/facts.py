@@ -247,7 +247,7 @@ def create(db: Session, noun: Noun, data: FactIn, scope: Scope, number: int | No
     db.flush()
     for child in noun.children:
         if child.to_rows is not None:
-            _replace_children(db, child, row, getattr(data, child.field))
+            _add_children(db, child, row, getattr(data, child.field))
     events.record(db, f"{noun.word}.created", noun.public_id(row.id), row.session_id)
     return row
 
@@ -325,6 +325,10 @@ def _may_be_absent(noun: Noun, name: str) -> bool:
 def _replace_children(db: Session, child: Child, row: Any, value: Any) -> None:
     for old in db.exec(select(child.table).where(col(getattr(child.table, child.owner)) == row.id)).all():
         db.delete(old)
+    _add_children(db, child, row, value)
+
+
+def _add_children(db: Session, child: Child, row: Any, value: Any) -> None:
     for new in child.to_rows(value) if value else ():
         setattr(new, child.owner, row.id)
         _clean_columns(new)

@@ -16,7 +16,8 @@ from sitrepd.launches.engines import engine_named
 
 _ENDINGS = (".gz", ".bz2", ".xz", ".log", ".out", ".err", ".txt")
 _SAY_NOTHING = ("server", "sglang", "vllm", "log", "output", "stdout", "stderr", "nohup", "out")
-_LAUNCHES, _BENCHMARKS, _FINDINGS, _POINTS = 40, 100, 200, 2000
+_LAUNCHES, _BENCHMARKS, _FINDINGS, _POINTS = 20, 20, 50, 1000
+"""How many go into one transaction: others who write wait no longer than for so many."""
 _LOADING = ("starting", "loading", "capturing", "warming")
 
 
