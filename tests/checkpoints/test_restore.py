@@ -15,6 +15,13 @@ from tests.test_portable import EVERY_TYPE
 # What a checkpoint does not say of a fact.
 UNTOLD = {"host": {"topology", "numa", "disks"}, "model": {"config"}, "benchmark": {"samples"}, "launch": {"phases"}}
 SESSION = {"type": "session", "key": "s", "name": "work"}
+# What those lines leave out.
+MORE: list[dict[str, Any]] = [
+    {"type": "directive", "text": "Perhaps.", "proposed": True},
+    {"type": "next_step", "text": "read", "needs": "nothing"},
+    {"type": "launch", "engine": "sglang", "command": "serve", "state": "lost", "from_launch": "#l"},
+    {"type": "profile", "launch": "#l2", "phases": [{"name": "draft", "total_ms": 1.50}]},
+]
 
 
 def put(client: TestClient, body: str, name: str = "cp.json", **params: Any) -> Any:
@@ -54,7 +61,7 @@ def document(data_dir: Path, *lines: dict[str, Any], **params: Any) -> tuple[str
 
 def test_every_type_comes_back_with_its_ids(tmp_path: Path) -> None:
     """An argv comes back as the command that it makes; all else as it was, and the second time the same."""
-    text, before = document(tmp_path / "a", *EVERY_TYPE)
+    text, before = document(tmp_path / "a", *EVERY_TYPE, *MORE)
     with application(tmp_path / "b") as client:
         told = taken(client, text)
         assert told["missing"] == []
