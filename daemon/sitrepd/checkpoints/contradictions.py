@@ -93,7 +93,7 @@ def _decided_and_rejected(items: Items) -> Found:
 
 def _cites_what_was_taken_back(items: Items) -> Found:
     gone = {item["id"] for item in _every(items, "goal") if item["kind"] == "directive" and not item["active"]}
-    for item in _current(items):
+    for item in _current(items) if gone else ():
         for cited in sorted(gone & _cited(item)):
             yield f"{item['id']} names {cited}, which the user has taken back", [item["id"], cited]
 
