@@ -68,6 +68,7 @@ class Server(uvicorn.Server):
         self.servers.append(await loop.create_server(protocol, sock=self._unix))
         self._announce()
         gc.freeze()  # what is loaded now stays: looking it over again would only hold requests up
+        gc.enable()
 
     def _announce(self) -> None:
         about = {"pid": os.getpid(), "url": self._app.state.url, "version": __version__}

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 log = logging.getLogger(__name__)
+# The daemon answers its first request before its loops begin to work.
+_AFTER_START_S = 0.05
 
 
 class Service(ABC):
@@ -33,6 +35,7 @@ class Service(ABC):
                 await asyncio.wait([task], timeout=1)
 
     async def _supervise(self) -> None:
+        await asyncio.sleep(_AFTER_START_S)
         while True:
             try:
                 await self.run()

@@ -5,6 +5,7 @@ Typer and the commands would take their time at each start, and stay in memory f
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ _ANY_PORT = "--any-port"
 
 def serve(data_dir: str | None = None, port: int | None = None, host: str | None = None, any_port: bool = False) -> int:
     """Serve until a signal ends it; the exit status."""
+    gc.disable()  # until it listens: what is loaded stays, and is not worth looking over again and again
     from sitrepd.settings import load_settings
 
     settings = load_settings(data_dir=data_dir, port=port, host=host)
