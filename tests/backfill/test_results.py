@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from tests.backfill.projects import EAGLE, log, read, reasons, result, utc, without_server, write
 
 BASE, STEPS = "sglang-0.5.16-base", "sglang-0.5.16-eagle3-3-steps"
@@ -94,3 +95,20 @@ def test_what_a_tool_has_printed_is_a_run_too_but_not_a_second_one(tmp_path: Pat
     write(tmp_path / "x.jsonl", result(BASE))
     found = read(tmp_path)
     assert [Path(one.path).name for one in found.results] == ["x.jsonl"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("naming", [{"endpoint_type": "vllm"}, {"backend": "vllm"}])
+def test_a_result_of_vllm_says_when_it_ran(tmp_path: Path, naming: dict[str, str], indent: int | None) -> None:
+    told = {
+        "date": "20260301-140509", **naming, "label": None, "model_id": "/models/q", "tokenizer_id": "/models/q",
+        "num_prompts": 80, "request_rate": "inf", "max_concurrency": 16, "duration": 12.5, "completed": 80,
+        "total_input_tokens": 100, "total_output_tokens": 200, "request_throughput": 6.4, "output_throughput": 93.25,
+        "mean_ttft_ms": 41.5,
+    }  # fmt: skip
+    write(tmp_path / "vllm-infqps.json", json.dumps(told, indent=indent))
+    (run,) = read(tmp_path).results
+    assert run.fact["tool"] == "vllm bench serve"
+    assert str(run.fact["metrics"]["output_throughput"]["value"]) == "93.25"
+    assert run.ended_at == datetime(2026, 3, 1, 14, 5, 9).astimezone(UTC)
+    assert run.launch is None

@@ -153,7 +153,7 @@ def _json(path: str, begin: bytes, mtime: datetime, candidate: Candidate) -> Rea
 
 
 def _document(path: str, document: Mapping[str, Any], mtime: datetime, several: bool) -> Reading | None:
-    if results.is_result(document) and "backend" in document:
+    if results.is_result(document) and ("backend" in document or results.is_vllm(document)):
         return results.read_result_file(path, mtime)
     if isinstance(document.get("log_history"), list) or training.is_point(document):
         return training.read_records(path, mtime)

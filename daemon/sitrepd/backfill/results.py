@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -16,8 +17,8 @@ MOST_BYTES = 512 << 20
 _BENCH_KEYS = ("completed", "duration", "output_throughput")
 _OTHER_TOOLS = (
     (("batch_size", "input_len", "output_len", "latency"), "a result of sglang.bench_one_batch_server"),
-    (("date", "endpoint_type", "model_id", "completed"), "a result of vllm bench serve"),
 )  # fmt: skip
+_VLLM = "vllm bench serve"
 _TIME_NOTE = "When it ran is known only from the file's last change."
 
 
@@ -38,6 +39,7 @@ def read_result_file(path: str, mtime: datetime) -> Reading:
     if len(data) > MOST_BYTES:
         reading.passed.append(Passed(path, f"a result file of more than {MOST_BYTES >> 20} MiB"))
         return reading
+    data = _with_backend(data)
     try:
         runs = list(read_results(data, path))
     except BenchmarkFileError as error:
@@ -47,6 +49,20 @@ def read_result_file(path: str, mtime: datetime) -> Reading:
     for result in reading.results[:-1]:
         result.last = False
     return reading
+
+
+def is_vllm(document: Mapping[str, Any]) -> bool:
+    """Whether `vllm bench serve --save-result` wrote it, which names the backend otherwise in newer releases."""
+    return is_result(document) and "model_id" in document and ("endpoint_type" in document or "backend" in document)
+
+
+def _with_backend(data: bytes) -> bytes:
+    """vLLM's results under the name that SGLang's have, all else as it is written."""
+    line = data.split(b"\n", 1)[0]
+    if b'"endpoint_type"' not in data[: 1 << 20] or b'"backend"' in data[: 1 << 20]:
+        return data
+    count = 0 if line.rstrip().endswith(b"}") else 1
+    return re.sub(rb"^\s*\{", b'{"backend": "vllm", ', data, count=count, flags=re.MULTILINE)
 
 
 def _by_lines(data: bytes, path: str, reading: Reading, whole: BenchmarkFileError) -> list[ParsedBenchmark]:
@@ -81,6 +97,9 @@ def _result(path: str, run: ParsedBenchmark, mtime: datetime) -> Result:
         "note": " ".join(notes), "artifact": path, "at": ended,
     }  # fmt: skip
     told = {name: value for name, value in vars(server).items() if value is not None}
+    if "model_id" in run.workload:
+        fact["tool"] = _VLLM
+        told.setdefault("model_path", run.workload["model_id"])
     return Result(path, digest(run), fact, told, ended)
 
 
