@@ -207,3 +207,15 @@ def test_a_value_says_when_it_was_measured_and_on_which_launch(tmp_path: Path) -
     table = section_text(rendered, "benchmarks")
     assert "| B2 fast | 6 tok/s | +20.0 % | best, one run, on L1, as of 2026-12-01T01:10:47Z |" in table
     assert "- When these were measured was not recorded: B3" in table
+
+
+def test_the_command_of_the_best_run_stays_with_it_where_its_launch_is_alive(tmp_path: Path) -> None:
+    rendered = written(tmp_path, [
+        SESSION, {"type": "launch", "key": "l", "command": "serve --tp 8", "state": "ready"},
+        run("base", 5, baseline=True), run("fast", 6, launch="l"), run("as fast", 6, launch="l"),
+    ])  # fmt: skip
+    assert section_text(rendered, "best")[1:5] == ["- Command of L1, which B2 ran on:", "```sh", "serve --tp 8", "```"]
+    assert section_text(rendered, "now")[0].endswith("; its command stands under “Best configuration”")
+    assert render(rendered, "md", None, SHIPPED).count("serve --tp 8") == 1
+    best = next(one for one in rendered["sections"] if one["name"] == "best")["items"]
+    assert [item.get("priority", 4) for item in best] == [4, 4, 8]
