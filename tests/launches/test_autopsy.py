@@ -7,11 +7,16 @@ import signal
 import sqlite3
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 from tests.launches.reading import LOGS
+
+from sitrepd.hardware.gpus import GpuProcess
+from sitrepd.hardware.live import LiveHardware, Owned
+from sitrepd.launches.service import Launches
 
 MEMFRACTION = LOGS / "h200-0.5.16-fail-memfraction.log"
 
@@ -73,3 +78,16 @@ def test_next_daemon_looks_into_what_the_last_one_could_not(daemon: Daemon, tmp_
     db.close()
     daemon.start()
     assert len(findings(daemon, 2)) == 2
+
+
+def test_others_on_the_gpus_are_known_when_a_launch_has_failed() -> None:
+    told = ((1, 11, 5 << 30), (None, 12, 3 << 30), (None, 12, 4 << 30), (2, 13, None))
+    seen = tuple(
+        Owned(process=GpuProcess(index=gpu, uuid="", pid=pid, used_bytes=size, kind="compute"), launch_id=number)
+        for gpu, (number, pid, size) in enumerate(told)
+    )
+    runtime: Any = SimpleNamespace(live={}, store=None)
+    launches = Launches(runtime)
+    assert launches._others_on_gpus(1) == {}
+    runtime.live["hardware"] = LiveHardware(processes=seen)
+    assert launches._others_on_gpus(1) == {12: 7 << 30}

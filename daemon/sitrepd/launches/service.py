@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -335,8 +336,11 @@ class Launches(Service):
     def _others_on_gpus(self, number: int) -> dict[int, int]:
         """Bytes of GPU memory by pid, of processes that are not of this launch."""
         seen = getattr(self.runtime.live.get("hardware"), "processes", ())
-        others = (one.process for one in seen if one.launch_id != number)
-        return {process.pid: process.used_bytes for process in others if process.used_bytes}
+        held: Counter[int] = Counter()
+        for one in seen:
+            if one.launch_id != number:
+                held[one.process.pid] += one.process.used_bytes or 0
+        return {pid: size for pid, size in held.items() if size}
 
     async def _examine_left_over(self) -> None:
         """A daemon may have died between the end of a launch and the finding that says why."""
