@@ -209,7 +209,7 @@ def test_without_a_daemon_nothing_fails_and_nothing_waits(tmp_path: Path) -> Non
     try:
         plugin.says("ses_1", ".")
         (line,) = plugin.system("ses_1")
-        assert "its daemon does not answer" in line
+        assert "its daemon did not answer in time" in line
         assert plugin.system("ses_1") == [line]
         assert plugin.call("experimental.session.compacting", {"sessionID": "ses_1"}, {"context": []}) == {
             "context": []

@@ -61,7 +61,9 @@ def hooks() -> Iterator[Figure]:
                 client.post(url, content=_REFERENCE.read_bytes()).raise_for_status()
             for number in range(_ROUNDS):
                 for event, told in _EVENTS.items():
-                    times[event].append(call(store, event, told | {"prompt_id": str(number), "tool_use_id": str(number)}))
+                    times[event].append(
+                        call(store, event, told | {"prompt_id": str(number), "tool_use_id": str(number)})
+                    )
                 alone.append(_curl(store))
         down = [call(store, event, told) for event, told in _EVENTS.items() for _ in range(4)]
         with socket.socket(socket.AF_UNIX) as hanging:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ def of_tool(given: Mapping[str, Any], answered: Any) -> Ran | None:
     """From a tool's input and what it answered, in whichever form: an object, or the output alone."""
     command = given.get("command")
     if isinstance(command, list):
-        command = " ".join(str(word) for word in command)
+        command = shlex.join(str(word) for word in command)
     if not isinstance(command, str) or not command.strip() or len(command) > _LONGEST:
         return None
     told = answered if isinstance(answered, Mapping) else {"output": answered}

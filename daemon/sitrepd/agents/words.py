@@ -19,6 +19,10 @@ _WRAPPERS = {
     "command": 0, "timeout": 1, "taskset": 1, "numactl": 0, "then": 0, "do": 0, "else": 0, "!": 0, "chrt": 1,
 }  # fmt: skip
 _WITH_VALUE = {"-n", "-k", "-s", "-u", "-i", "-o", "-e", "--cpunodebind", "--membind", "-c", "--signal", "--with"}
+_ELSEWHERE = ("ssh", "docker", "podman", "nerdctl", "srun", "kubectl", "apptainer", "singularity", "enroot")
+# The text of a here-document is written somewhere, and not run.
+_HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?^\s*\2$", re.DOTALL | re.MULTILINE)
+_GIVEN = re.compile(r"-[a-z]*c")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _TRAINING = ("torchrun", "deepspeed", "accelerate", "torch.distributed.run", "torch.distributed.launch")
 _PROFILE = ("nsys", "ncu", "py-spy", "perf", "rocprof", "rocprofv3", "sglang.profiler", "sglang.bench_one_batch")
@@ -43,13 +47,29 @@ def programs(command: str) -> Iterator[tuple[str, ...]]:
     """The words of each program that a line runs, without assignments, wrappers and redirections."""
     for words in _simple(command):
         argv = _unwrapped(words)
-        if argv and PurePosixPath(argv[0]).name in _SHELLS and "-c" in argv[1:-1]:
-            yield from programs(argv[argv.index("-c") + 1])
+        name = PurePosixPath(argv[0]).name if argv else ""
+        given = next((at for at, word in enumerate(argv[:-1]) if _GIVEN.fullmatch(word)), 0)
+        if name in _SHELLS and given:
+            yield from programs(argv[given + 1])
+        elif name in _ELSEWHERE:
+            yield from _elsewhere(argv)
         elif argv:
             yield tuple(argv)
 
 
+def _elsewhere(argv: list[str]) -> Iterator[tuple[str, ...]]:
+    """What runs on another machine or in a container: a line in one word, or the words from some place on."""
+    for at in range(1, len(argv)):
+        if " " in argv[at] and not argv[at].startswith("-"):
+            yield from programs(argv[at])
+        elif _kind(argv[at:]) in ("server", "benchmark"):
+            yield tuple(argv[at:])
+            return
+    yield tuple(argv)
+
+
 def _simple(command: str) -> Iterator[list[str]]:
+    command = _HERE.sub(r"\3", command)
     lexer = shlex.shlex(command.replace("\\\n", " ").replace("\n", " ; "), posix=True, punctuation_chars=";&|()")
     lexer.whitespace_split = True
     lexer.commenters = "#"

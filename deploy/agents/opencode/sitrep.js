@@ -13,7 +13,7 @@ const PATIENT_MS = 5000
 const MOST_BYTES = 48 << 20
 const ASKING = /^\s*(?:[.…]|status|sitrep|\/sitrep\b[^]{0,400})?[.?!]?\s*$/i
 const NOT_THE_AGENT = /^\s*You are (?:a title generator|a context summarization agent|an? [\w -]*summar)/i
-const DOWN = "Sitrep keeps the state of this work, but its daemon does not answer. Run `sitrep resume` for the latest checkpoint."
+const DOWN = "Sitrep keeps the state of this work, but its daemon did not answer in time. Run `sitrep resume` for the latest checkpoint."
 
 function store() {
   const told = process.env.SITREP_DATA_DIR || STORE
