@@ -174,6 +174,18 @@ def test_what_the_user_says_and_what_was_imported_is_no_echo(client: TestClient)
     assert not deliveries(client)[0]["echoed"]
 
 
+def test_what_a_command_printed_is_no_echo(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    resume(client, to="agent")
+    tell(client, "commands", command="cat SITREP.md", output="Sitrep C1 · S1 s", exit_code=0)
+    tell(client, "directives", text="x")
+    make(client)
+    resume(client, to="other")
+    tell(client, "findings", kind="observation", title="From C2")
+    wait_until(lambda: deliveries(client)[1]["echoed"], 30)
+    assert not deliveries(client)[0]["echoed"]
+
+
 def test_an_echo_of_one_conversation_leaves_others_waiting(client: TestClient) -> None:
     tell(client, "sessions", name="s")
     for name in ("one", "two"):

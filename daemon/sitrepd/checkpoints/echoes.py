@@ -30,6 +30,8 @@ _TOLD = (
     "finding", "next_step", "benchmark", "artifact", "profile", "training", "reference", "sweep", "launch", "command",
     "compaction", "model",
 )  # fmt: skip
+# What a command printed is not what the agent said: it may have printed the checkpoint itself.
+_PRINTED = ("output", "output_path", "results")
 _RELEVANT = timedelta(hours=24)
 _MOST_TO = 40
 
@@ -75,7 +77,8 @@ def naming(db: Session, registry: Registry, found: Sequence[Event]) -> list[tupl
             continue
         if what == "changed":
             changes: Mapping[str, Any] = (event.data or {}).get("changes") or {}
-            told[event.id] = json.dumps([change.get("new") for change in changes.values()], ensure_ascii=False)
+            own = [change.get("new") for name, change in changes.items() if name not in _PRINTED]
+            told[event.id] = json.dumps(own, ensure_ascii=False)
         elif what == "created" and (number := _number(event.subject)) is not None:
             created.setdefault(word, {})[number] = event.id
     for word, numbers in created.items():
@@ -85,7 +88,11 @@ def naming(db: Session, registry: Registry, found: Sequence[Event]) -> list[tupl
 
 
 def _words(db: Session, word: str, table: Any, numbers: Sequence[int]) -> Iterable[tuple[int, str]]:
-    """What was imported is history, and an answer to nothing."""
+    """What was imported is history, and an answer to nothing; of a command only the line is the agent's."""
+    if word == "command":
+        query = select(table.id, table.command).where(table.id.in_(numbers), table.imported_from.is_(None))
+        yield from db.exec(query).all()
+        return
     here = select(table.id).where(table.id.in_(numbers), table.imported_from.is_(None))
     query = select(SearchEntry.number, SearchEntry.name, SearchEntry.text)
     for number, name, text in db.exec(query.where(SearchEntry.kind == word, col(SearchEntry.number).in_(here))).all():
