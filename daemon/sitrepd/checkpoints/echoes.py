@@ -90,8 +90,8 @@ def naming(db: Session, registry: Registry, found: Sequence[Event]) -> list[tupl
 def _words(db: Session, word: str, table: Any, numbers: Sequence[int]) -> Iterable[tuple[int, str]]:
     """What was imported is history, and an answer to nothing; of a command only the line is the agent's."""
     if word == "command":
-        query = select(table.id, table.command).where(table.id.in_(numbers), table.imported_from.is_(None))
-        yield from db.exec(query).all()
+        lines = select(table.id, table.command).where(table.id.in_(numbers), table.imported_from.is_(None))
+        yield from db.exec(lines).all()
         return
     here = select(table.id).where(table.id.in_(numbers), table.imported_from.is_(None))
     query = select(SearchEntry.number, SearchEntry.name, SearchEntry.text)
