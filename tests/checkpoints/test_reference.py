@@ -111,3 +111,16 @@ def test_two_thousand_characters_hold_all_that_is_pinned_of_a_plain_session(tmp_
         assert [value for value in values if value not in text] == [], line
     for told in ("L2 told as loading", "- N1 (todo, order 3): Measure 3 steps.", "B2 2 steps: 94.0", "+5.9 %", "on L1"):
         assert told in text
+
+
+def test_the_command_of_the_best_run_comes_before_that_of_a_launch_that_is_alive(tmp_path: Path) -> None:
+    told = plain_session()
+    more = " ".join(f"--flag-{number} value" for number in range(30))
+    for line in told:
+        if line["type"] == "launch":
+            line["command"] += f" {more}"
+    best, alive = (line["command"] for line in told if line["type"] == "launch")
+    text = render(written(tmp_path, told), "md", 2000, SHIPPED)
+    assert best in text.split("\n")
+    assert alive not in text
+    assert text.count(" — reason: It cost ") == 5

@@ -193,13 +193,19 @@ class _Choice:
                 self._take(index, number, 0)
             return True
         self._room -= reserve
+        exact = [one for one in group if self._parts[one[0]].pieces[one[1]].exact]
+        forms = {one: len(self._parts[one[0]].pieces[one[1]].shorter()) for one in group}
         for index, number in group:
-            self._take(index, number, len(self._parts[index].pieces[number].shorter()))
-        for index, number in (one for one in group if self._parts[one[0]].pieces[one[1]].exact):
+            if forms[index, number] or (index, number) not in exact:
+                self._take(index, number, forms[index, number])
+        for index, number in exact:
             self._grow(index, number, 1)
         for steps in (1, 2):
             for index, number in group:
                 self._grow(index, number, steps)
+        for index, number in exact:
+            if not forms[index, number]:
+                self._take(index, number, 0)
         return False
 
     def _cost(self, group: Iterable[tuple[int, int]]) -> int:
