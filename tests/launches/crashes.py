@@ -187,8 +187,11 @@ class Life:
 
     def _until_killed(self, after_s: float) -> None:
         self.tell()
+        dice = self.random.random()
+        if dice < 0.35:
+            self.launch()  # to its end: where all is slow, hardly one would come to it before the daemon is killed
         timer = threading.Timer(after_s, self.daemon.end, [signal.SIGKILL])
-        launch_at = time.monotonic() + self.random.uniform(0, after_s) if self.random.random() < 0.7 else None
+        launch_at = time.monotonic() + self.random.uniform(0, after_s) if 0.35 <= dice < 0.7 else None
         timer.start()
         try:
             while True:
