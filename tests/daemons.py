@@ -15,10 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from starlette.routing import BaseRoute
 from tests.helpers import PATIENCE_S, wait_until
 
 from sitrepd.app import create_app
+from sitrepd.late import LateRoutes, make_all
 from sitrepd.settings import load_settings
 from sitrepd.storage import migrations
 
@@ -143,11 +146,27 @@ def seed(data_dir: Path) -> None:
         (data_dir / "sitrep.db").write_bytes(_migrated())
 
 
+_made: list[BaseRoute] = []
+
+
+def _share_routes(app: FastAPI) -> None:
+    """The routes of the first application serve all: making them takes longer than most tests.
+
+    Those that are made late ask the request which application it is for; the others are each application's own.
+    """
+    own = [route for route in app.router.routes if not isinstance(route, LateRoutes)]
+    if not _made:
+        make_all(app)
+        _made.extend(route for route in app.router.routes if route not in own and not isinstance(route, LateRoutes))
+    app.router.routes[:] = own + _made
+
+
 @contextmanager
 def application(data_dir: Path, **settings: Any) -> Iterator[TestClient]:
     """The application in this process, as a TCP client with the token sees it."""
     seed(data_dir)
     app = create_app(load_settings(data_dir=data_dir, **{"adopt": False} | settings))
+    _share_routes(app)
     token = (data_dir / "token").read_text().strip()
     headers = {"Authorization": f"Bearer {token}"}
     with TestClient(app, base_url="http://127.0.0.1:8791", headers=headers) as client:
