@@ -2,7 +2,8 @@
 import readline from "node:readline"
 
 const messages = []
-const client = { session: { messages: async () => ({ data: messages }) } }
+const prompts = []
+const client = { session: { messages: async () => ({ data: messages }), prompt: async (told) => prompts.push(told) } }
 const { Sitrep } = await import(process.argv[2])
 const hooks = await Sitrep({ client, directory: process.env.PLUGIN_DIRECTORY ?? "/home/dev/work" })
 for await (const line of readline.createInterface({ input: process.stdin })) {
@@ -15,5 +16,5 @@ for await (const line of readline.createInterface({ input: process.stdin })) {
   } catch (error) {
     thrown = String(error)
   }
-  console.log(JSON.stringify({ output, thrown, ms: Date.now() - began }))
+  console.log(JSON.stringify({ output, thrown, ms: Date.now() - began, prompts }))
 }

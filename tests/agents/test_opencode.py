@@ -51,7 +51,7 @@ class Plugin:
         self._process.stdin.flush()
         answer = json.loads(self._process.stdout.readline())
         assert answer.get("thrown") is None
-        self.ms = answer["ms"]
+        self.prompts = answer["prompts"]
         return answer.get("output")
 
     def event(self, kind: str, /, **properties: Any) -> None:
@@ -103,6 +103,12 @@ def plugin(daemon: Daemon) -> Iterator[Plugin]:
 
 def of(daemon: Daemon, session: str, plural: str) -> list[dict[str, Any]]:
     return [one for one in facts(daemon.client, plural) if one.get("session") == session]
+
+
+def idles(daemon: Daemon) -> int:
+    """How often opencode has told that it is idle."""
+    heard = {one["client"]: one["calls"] for one in daemon.client.get(f"{API}/hooks").json()}
+    return int(heard["opencode"].get("idle", 0))
 
 
 def test_every_request_carries_the_checkpoint_and_the_same_bytes(daemon: Daemon, session: str, plugin: Plugin) -> None:
@@ -180,8 +186,9 @@ def test_what_opencode_says_by_itself_is_synthetic(daemon: Daemon, session: str,
     attached = part | {"id": "prt_10", "messageID": "msg_10", "text": "Called the Read tool"}
     plugin.event("message.updated", info={"id": "msg_10", "role": "user", "sessionID": "ses_5"})
     plugin.event("message.part.updated", part=attached)
+    before = idles(daemon)
     plugin.event("session.status", sessionID="ses_5", status={"type": "idle"})
-    wait_until(lambda: "idle" in {one["trigger"] for one in of(daemon, session, "checkpoints")})
+    wait_until(lambda: idles(daemon) > before)
     assert [one["text"] for one in of(daemon, session, "messages")] == [words, "Mine."]
 
 
@@ -197,6 +204,29 @@ def test_its_answers_and_commands_are_heard(daemon: Daemon, session: str, plugin
     plugin.call("tool.execute.after", ran | {"tool": "sitrep_get_checkpoint", "args": {}}, mcp)
     (kept,) = wait_until(lambda: of(daemon, session, "commands"))
     assert (kept["kind"], kept["exit_code"], kept["output"]) == ("server", 1, "no GPU")
+
+
+def test_an_agent_that_waits_is_told_what_it_waits_for(daemon: Daemon, session: str) -> None:
+    plugin = Plugin(daemon.data_dir, SITREP_NEWS_MS="50")
+    try:
+        sweep = daemon.client.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).json()["id"]
+        plugin.event("session.status", sessionID="ses_8", status={"type": "idle"})
+
+        def told() -> list[Any]:
+            daemon.client.patch(f"{API}/sweeps/{sweep}", json={"state": "done"}).raise_for_status()
+            plugin.event("session.updated")
+            return list(plugin.prompts)
+
+        prompt = wait_until(told)[0]
+        assert prompt["path"] == {"id": "ses_8"}
+        assert prompt["body"]["noReply"] is True
+        (part,) = prompt["body"]["parts"]
+        assert part["text"].startswith(f"Sitrep: Sweep {sweep} steps is done ({session} ")
+        plugin.says("ses_8", part["text"])
+        plugin.says("ses_8", "Mine.", message="msg_2")
+        wait_until(lambda: [one["text"] for one in of(daemon, session, "messages")] == ["Mine."])
+    finally:
+        plugin.end()
 
 
 def test_a_shell_knows_its_conversation(plugin: Plugin) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 from sitrepd.agents.conversations import Place
 from sitrepd.agents.payload import Payload
 from sitrepd.runtime import Runtime
+from sitrepd.services import Service
 
 log = logging.getLogger(__name__)
 _HERE = "agents"
+_AT_THE_END_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,31 @@ class Tasks:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    async def finished(self) -> None:
-        """Wait for what was begun."""
-        while self._running:
-            await asyncio.wait(set(self._running))
+    async def finished(self, most_s: float) -> None:
+        """Wait for what was begun, so long at the most."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=most_s)
 
     async def _quietly(self, work: Coroutine[Any, Any, Any]) -> None:
         try:
             await work
         except Exception:
             log.exception("what a hook asked for failed after its answer")
+
+
+class Afterwards(Service):
+    """Lets what hooks have begun come to its end before the store is closed."""
+
+    name = "agents"
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._tasks = tasks(runtime)
+
+    async def run(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._tasks.finished(_AT_THE_END_S)
 
 
 def tasks(runtime: Runtime) -> Tasks:

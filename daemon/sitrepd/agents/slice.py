@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
 
 COMMAND = Noun(
     "command", "commands", "X", m.Command, m.CommandCreate, m.CommandUpdate, m.CommandPublic,
@@ -37,4 +38,10 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
     return (hook_route(runtime),)
 
 
-SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, busy=_busy)
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.agents.call import Afterwards
+
+    return (Afterwards(runtime),)
+
+
+SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, services=_services, busy=_busy)

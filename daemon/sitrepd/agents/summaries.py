@@ -21,11 +21,6 @@ def lost(sections: list[Mapping[str, Any]], summary: str) -> list[dict[str, str]
     ]
 
 
-def counted(sections: list[Mapping[str, Any]]) -> int:
-    """How many facts a summary is held against."""
-    return sum(1 for _ in _facts(sections))
-
-
 class _Said:
     """The words of a summary."""
 

@@ -10,6 +10,7 @@ const STORE = ""
 const ADDRESS = ""
 const LIMIT_MS = 300
 const PATIENT_MS = 5000
+const NEWS_MS = Number(process.env.SITREP_NEWS_MS) || 20000
 const MOST_BYTES = 48 << 20
 const ASKING = /^\s*(?:[.…]|status|sitrep|\/sitrep\b[^]{0,400})?[.?!]?\s*$/i
 const NOT_THE_AGENT = /^\s*You are (?:a title generator|a context summarization agent|an? [\w -]*summar)/i
@@ -118,7 +119,8 @@ export const Sitrep = async ({ client, directory }) => {
 
   const on = {
     "session.created": ({ info }) => info?.parentID && bounded(children).add(info.id),
-    "session.status": ({ sessionID, status }) => status?.type === "idle" && idle(sessionID),
+    "session.status": ({ sessionID, status }) => (status?.type === "idle" ? idle(sessionID) : waiting.delete(sessionID)),
+    "session.deleted": ({ info }) => waiting.delete(info?.id),
     "session.error": ({ sessionID }) => compacting.delete(sessionID),
     "session.compacted": async ({ sessionID }) => {
       compacting.delete(sessionID)
@@ -139,10 +141,30 @@ export const Sitrep = async ({ client, directory }) => {
 
   const idle = async (sessionID) => {
     compacting.delete(sessionID)
-    if (!children.has(sessionID)) await tell("idle", sessionID)
+    if (children.has(sessionID)) return
+    waiting.set(sessionID, undefined)
+    await tell("idle", sessionID)
+    await news(sessionID)
   }
 
+  // While an agent waits, it is told what it waits for: as a message that asks for no answer and comes with the next prompt.
+  const waiting = new Map() // idle conversations, and the last event that each knows of
+  const ours = new Set()
+  async function news(sessionID) {
+    const answer = await tell("news", sessionID, { since: waiting.get(sessionID) })
+    if (!answer || !waiting.has(sessionID)) return
+    const { since, text } = JSON.parse(answer)
+    waiting.set(sessionID, since)
+    if (!text) return
+    const told = `Sitrep: ${text}`
+    bounded(ours).add(told)
+    await client?.session?.prompt?.({ path: { id: sessionID }, body: { noReply: true, parts: [{ type: "text", text: told }] } })
+  }
+  const timer = setInterval(() => waiting.forEach((_, sessionID) => news(sessionID).catch(() => {})), NEWS_MS)
+  timer.unref?.()
+
   return {
+    dispose: async () => clearInterval(timer),
     event: async (told) => {
       Promise.resolve()
         .then(() => on[told?.event?.type]?.(told.event.properties ?? {}))
@@ -155,6 +177,8 @@ export const Sitrep = async ({ client, directory }) => {
       const own = (parts ?? []).filter((part) => part.type === "text" && !part.synthetic)
       const synthetic = own.length === 0 && (parts ?? []).some((part) => part.type === "text")
       const prompt = (synthetic ? parts.filter((part) => part.type === "text") : own).map((part) => part.text ?? "").join("\n")
+      if (ours.has(prompt)) return
+      waiting.delete(sessionID)
       const asking = !synthetic && ASKING.test(prompt)
       const told = tell("message", sessionID, { prompt, synthetic }, asking ? LIMIT_MS : PATIENT_MS)
       if (asking) await told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from sitrepd.agents.prompts import prompt_of
 from sitrepd.checkpoints.changes import changes_since
 from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.service import checkpoints, latest_number
+from sitrepd.notices.notes import notices
 from sitrepd.storage import events
 
 _HERE = "agents_carried"
@@ -92,6 +94,21 @@ async def idle(call: Call) -> Answer:
     return NOTHING
 
 
+async def news(call: Call) -> Answer:
+    """What has happened in the session since an event: launches that are ready or failed, sweeps that are done."""
+    told_since = call.payload.fields.get("since")
+    since = told_since if isinstance(told_since, int) and not isinstance(told_since, bool) else None
+
+    def look() -> Answer:
+        with call.runtime.store.read() as db:
+            found = events.events_after(db, since, call.session_id) if since is not None else ()
+            until = found[-1].id if found else events.last_event_id(db) if since is None else since
+            told = [f"{one.title}. {one.text}" for one in notices(db, call.runtime.registry, found)]
+        return Answer(json.dumps({"since": until, "text": "\n".join(told)}))
+
+    return await asyncio.to_thread(look)
+
+
 async def text(call: Call) -> Answer:
     """What the assistant said."""
     await doings.said(call, call.payload.text("text"))
@@ -111,6 +128,7 @@ EVENTS: Mapping[str, Handler] = {
     "compacting": Handler(compacting),
     "compacted": Handler(compacted),
     "idle": Handler(idle),
+    "news": Handler(news),
     "text": Handler(text),
     "tool": Handler(tool),
 }

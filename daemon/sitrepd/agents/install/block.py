@@ -26,14 +26,3 @@ def with_block(text: str) -> str:
     if not text:
         return block
     return text + ("" if text.endswith("\n") else newline) + newline + block
-
-
-def without_block(text: str) -> str:
-    """The text as it was before the block was put at its end."""
-    found = _BLOCK.search(text)
-    if found is None:
-        return text
-    before, after = text[: found.start()], text[found.end() :]
-    if not after and before.endswith("\n\n"):
-        before = before[:-1]
-    return before + after
