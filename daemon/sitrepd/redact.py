@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from sitrepd.redaction.names import (
@@ -72,7 +73,7 @@ def redact_json(value: Any) -> Any:
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, Mapping):
-        redacted = {redact_text(k) if isinstance(k, str) else k: _redact_member(k, v) for k, v in value.items()}
+        redacted = {_redact_key(k) if isinstance(k, str) else k: _redact_member(k, v) for k, v in value.items()}
         if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
             redacted["value"] = _redact_member(value["name"], value["value"])
         return redacted
@@ -132,6 +133,12 @@ def _told_secret(name: str, value: str) -> bool:
 
 def _is_secret_variable(name: str, value: str) -> bool:
     return _told_secret(name, value) or bool(_text_secrets(value))
+
+
+@lru_cache(maxsize=8192)
+def _redact_key(key: str) -> str:
+    """Settings have the same hundreds of names in each file."""
+    return redact_text(key)
 
 
 def _redact_member(key: object, value: Any) -> Any:
