@@ -52,7 +52,7 @@ def test_before_a_compaction_a_checkpoint_is_made_and_the_summariser_told_what_t
     assert "D1: No hacks that cut precision." in text
     assert "FP8 KV cache" in text
     assert "handed over" not in text
-    assert [(one["id"], one["trigger"]) for one in facts(session, "checkpoints")] == [("C1", "compaction")]
+    assert [(one["id"], one["trigger"]) for one in facts(session, "checkpoints")] == [("C1", "before compaction")]
     assert facts(session, "deliveries") == []
 
 
@@ -158,6 +158,14 @@ def test_the_transcript_proves_that_it_arrived_whole(session: TestClient, tmp_pa
     hook(session, CLIENT, "Stop", transcript_path=str(transcript), last_assistant_message="ok", background_tasks=[])
     wait_until(lambda: any(one.get("proof") for one in facts(session, "deliveries")))
     assert [one.get("proof") for one in facts(session, "deliveries")] == [None, "transcript"]
+
+
+def test_a_summary_is_no_answer(session: TestClient) -> None:
+    hook(session, CLIENT, "PreCompact", trigger="auto", custom_instructions=None)
+    context(session, CLIENT, "SessionStart", source="compact")
+    hook(session, CLIENT, "PostCompact", trigger="auto", compact_summary="We tune.")
+    hook(session, CLIENT, "Stop", last_assistant_message="Done.", background_tasks=[])
+    assert [one["echoed"] for one in facts(session, "deliveries")] == [False]
 
 
 def test_what_stands_already_is_not_sent_twice(session: TestClient) -> None:

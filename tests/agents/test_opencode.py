@@ -162,7 +162,7 @@ def test_a_compaction_gets_it_and_so_does_the_request_after(daemon: Daemon, sess
     assert [one["what"] for one in kept["lost"]] == ["directive"]
     wait_until(lambda: "Benchmark 3 steps." in plugin.system("ses_3")[0])
     assert plugin.system("ses_3") != before
-    assert [one["trigger"] for one in of(daemon, session, "checkpoints")][-1] == "compaction"
+    assert [one["trigger"] for one in of(daemon, session, "checkpoints")][-1] == "before compaction"
 
 
 @pytest.mark.parametrize("prompt", ["  ", ".", "status"])

@@ -35,7 +35,7 @@ def test_codex_counts_bytes(session: TestClient) -> None:
 
 def test_codex_has_no_place_for_instructions_before_a_compaction(session: TestClient) -> None:
     assert hook(session, "codex", "PreCompact", trigger="auto", **CODEX) == ""
-    assert [one["trigger"] for one in facts(session, "checkpoints")] == ["compaction"]
+    assert [one["trigger"] for one in facts(session, "checkpoints")] == ["before compaction"]
     assert hook(session, "codex", "PostCompact", trigger="auto", **CODEX) == ""
     assert facts(session, "compactions") == []
 

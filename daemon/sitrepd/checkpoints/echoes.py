@@ -28,7 +28,7 @@ _NAMED = re.compile(r"\bC([1-9]\d{0,17})\b")
 # What an agent tells in its own words; a directive is the user's, and so are most messages.
 _TOLD = (
     "finding", "next_step", "benchmark", "artifact", "profile", "training", "reference", "sweep", "launch", "command",
-    "compaction", "model",
+    "model",
 )  # fmt: skip
 # What a command printed is not what the agent said: it may have printed the checkpoint itself.
 _PRINTED = ("output", "output_path", "results")
