@@ -26,6 +26,16 @@ def test_codex_gets_the_checkpoint_at_a_start(session: TestClient, source: str) 
     assert [one["to"] for one in facts(session, "deliveries")] == ["codex"]
 
 
+def test_codex_gets_one_copy_where_it_resumes_into_a_compaction(session: TestClient) -> None:
+    hook(session, "codex", "PreCompact", trigger="auto", **CODEX)
+    assert "No hacks" in context(session, "codex", "SessionStart", source="resume", **CODEX)
+    assert hook(session, "codex", "SessionStart", source="compact", **CODEX) == ""
+    assert "No hacks" in context(session, "codex", "SessionStart", source="compact", **CODEX)
+    context(session, "codex", "SessionStart", source="resume", **CODEX)
+    hook(session, "codex", "PreCompact", trigger="auto", **CODEX)
+    assert "No hacks" in context(session, "codex", "SessionStart", source="compact", **CODEX)
+
+
 def test_codex_counts_bytes(session: TestClient) -> None:
     for number in range(30):
         session.post(f"{API}/next-steps", json={"text": f"{number} {'測' * 300}"}).raise_for_status()
