@@ -24,4 +24,5 @@ def log_config(level: str) -> dict[str, Any]:
     config = copy.deepcopy(LOGGING_CONFIG)
     config["formatters"]["default"]["()"] = "sitrepd.logs.Redacted"
     config["loggers"]["sitrepd"] = {"handlers": ["default"], "level": level.upper(), "propagate": False}
+    config["loggers"]["mcp"] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
     return config

@@ -34,14 +34,16 @@ def _routers() -> Sequence[APIRouter]:
 
 def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
     from sitrepd.agents.door import hook_route
+    from sitrepd.agents.mcp.door import mcp_route
 
-    return (hook_route(runtime),)
+    return (hook_route(runtime), mcp_route(runtime))
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.agents.call import Afterwards
+    from sitrepd.agents.mcp.door import served
 
-    return (Afterwards(runtime),)
+    return (Afterwards(runtime), served(runtime))
 
 
 SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, services=_services, busy=_busy)

@@ -111,11 +111,23 @@ class Client:
             raise Refused(answer)
         return answer
 
-    def _connect(self) -> http.client.HTTPConnection:
+    def open(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], start: bool = True
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """A request beside the API, such as one of MCP; whoever asks reads the answer, and closes."""
+        connection = self._connect(start)
+        try:
+            connection.request(method, self.target.base + path, body, {**self._headers, **headers})
+            return connection, connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise Unreachable(f"{self.target} did not answer: {_why(error)}.") from error
+
+    def _connect(self, start: bool = True) -> http.client.HTTPConnection:
         try:
             return self.target.connect(self.timeout_s)
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
-            if self._start is None:
+            if self._start is None or not start:
                 raise Unreachable(_nobody(self.target)) from error
         except OSError as error:
             raise Unreachable(f"{self.target} cannot be reached: {_why(error)}.") from error

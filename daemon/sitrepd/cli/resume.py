@@ -46,16 +46,18 @@ def resume(
         cli.client.timeout_s = timeout
         answer = cli.client.post("/sessions/current/resume", told, format="json" if cli.json else None)
     except Unreachable as error:
-        answer = _left_behind(cli, error, _characters(budget))
+        answer = left_behind(cli, error, budget)
     except Refused as error:
         # A daemon that cannot write still leaves what was written before.
         if error.answer.status < _DAEMON_FAILED:
             raise
-        answer = _left_behind(cli, error, _characters(budget))
+        answer = left_behind(cli, error, budget)
     print_document(answer, "json" if cli.json else "md")
 
 
-def _left_behind(cli: Cli, error: Unreachable | Refused, characters: int | None) -> Answer:
+def left_behind(cli: Cli, error: Unreachable | Refused, budget: str | None) -> Answer:
+    """The last checkpoint that was written, with a line that says so; what was wrong where there is none."""
+    characters = _characters(budget)
     path = _last_file(cli, error)
     why = error.detail.rstrip(".")
     head = f"(The daemon gives none: {why}. This is the last checkpoint that was written, {path}.)\n\n"

@@ -73,6 +73,7 @@ VERBS = {
     "shutdown": "daemon",
     "settings": "settings",
     "hook": "hook",
+    "mcp": "mcp",
     "version": "daemon",
 }
 ALIASES = {
