@@ -184,4 +184,5 @@ def test_every_noun_of_the_design_has_its_letter() -> None:
         "host": "H", "session": "S", "message": "", "directive": "D", "launch": "L", "stack": "K", "benchmark": "B",
         "sweep": "W", "trial": "", "profile": "P", "training": "T", "reference": "R", "model": "M", "finding": "F",
         "next_step": "N", "artifact": "A", "checkpoint": "C", "delivery": "", "claim": "Q",
+        "command": "X", "compaction": "",
     }  # fmt: skip

@@ -17,6 +17,8 @@ TABLE = NounTable(
         Field("exit_code", "Its exit status.", values.number, option="exit-code", metavar="N"),
         Field("duration_ms", "How long it took.", values.number, option="duration-ms", metavar="N"),
         Field("output", "What it printed; `-` reads it from standard input.", values.text),
+        Field("host", "The host that it ran on.", metavar="H"),
+        Field("results", "Id of a fact that came of it; may be repeated.", many=True, option="result", metavar="ID"),
         Field("output_path", "Where all of its output is.", option="output-path", metavar="PATH"),
     ),
     (("ID", "id"), ("KIND", "kind"), ("EXIT", "exit_code"), ("MS", "duration_ms"), ("COMMAND", "command"),

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
+
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import FactId, Field, NounTable, add_verbs
 from sitrepd.cli.verbs import Cli, noun, verb
+
+_PARTS = ("id", "what", "text")
+
+
+def _lost(told: list[str]) -> list[dict[str, str]]:
+    """`D2:directive:No hacks.`, each."""
+    parts = [one.split(":", 2) for one in told]
+    wrong = next((one for one, part in zip(told, parts, strict=True) if len(part) < len(_PARTS)), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"{wrong!r}: write ID:WHAT:TEXT, such as 'D2:directive:No hacks.'")
+    return [dict(zip(_PARTS, part, strict=True)) for part in parts]
+
 
 TABLE = NounTable(
     "compaction",
@@ -16,6 +30,7 @@ TABLE = NounTable(
         Field("summary", "The client's own summary; `-` reads it from standard input.", values.text),
         Field("checkpoint", "The checkpoint that was made before it.", metavar="C"),
         Field("trigger", "What caused it.", metavar="WORD"),
+        Field("lost", "ID:WHAT:TEXT of a fact that it lost; may be repeated.", _lost, many=True, metavar="FACT"),
         Field("conversation", "The client's own conversation id.", metavar="ID"),
     ),
     (("ID", "id"), ("CLIENT", "client"), ("TRIGGER", "trigger"), ("CHECKPOINT", "checkpoint"),
