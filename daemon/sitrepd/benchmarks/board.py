@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
@@ -24,6 +24,10 @@ from sitrepd.storage import events, ids
 _SESSIONS = 2
 _MOST = 500
 _EVENTS = 20_000
+_COLUMNS = (
+    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact",
+    "at", "observed_at", "imported_from",
+)  # fmt: skip
 _SETTINGS = ("config", "workload")
 _METRIC = ("text", "unit", "better")
 
@@ -31,39 +35,20 @@ _kept: WeakKeyDictionary[Any, OrderedDict[int, _Kept]] = WeakKeyDictionary()
 _lock = Lock()
 
 
-class Told(NamedTuple):
-    """A benchmark's row without its times."""
-
-    id: int
-    name: str | None
-    launch_id: int | None
-    tool: str | None
-    baseline: bool
-    comparable: bool
-    config: Mapping[str, Any]
-    workload: Mapping[str, Any]
-    note: str | None
-    artifact: str | None
-
-
 class Board:
-    """All runs of a session by one metric: their rows by public id, oldest first, and the groups that they make."""
+    """All runs of a session by one metric, oldest first, in groups.
+
+    `said` is what the report last made of them; `told_since` says whether a run has come since.
+    """
 
     def __init__(self, metric: str) -> None:
-        self.rows: dict[str, Told] = {}
         self.groups = Groups(metric)
         self.said: Any = None
-        """What the report made of these runs, until another one comes."""
+        self.told_since = False
 
-    def add(self, row: Told, run: Run) -> None:
-        self.said = None
-        self.rows[run.id] = row
+    def add(self, run: Run) -> None:
         self.groups.add(run)
-
-    @property
-    def last(self) -> int:
-        """The number of the run that was told last; 0 where there is none."""
-        return next(reversed(self.rows.values())).id if self.rows else 0
+        self.told_since = True
 
 
 class _Kept(NamedTuple):
@@ -95,9 +80,13 @@ def forget() -> None:
 
 
 def _whole(report: Report, metric: str) -> Board:
+    return _made_of(metric, _read(report, metric))
+
+
+def _made_of(metric: str, runs: Iterable[Run]) -> Board:
     made = Board(metric)
-    for row, run in _read(report, metric):
-        made.add(row, run)
+    for run in runs:
+        made.add(run)
     return made
 
 
@@ -106,48 +95,58 @@ def _refreshed(report: Report, metric: str, known: _Kept, now: int) -> Board | N
     made = known.board
     if not 0 <= now - known.event <= _EVENTS or made.groups.metric != metric:
         return None
+    if events.last_forgotten(report.db) > known.event:
+        return None
     parsed = map(ids.parse_id, events.subjects_since(report.db, known.event, "benchmark."))
     numbers = [one[1] for one in parsed if one is not None]
     if len(numbers) > _MOST:
         return None
     if numbers:
         made = _changed(made, list(_read(report, metric, numbers)))
-    return made if r.count(report, "benchmark") == len(made.rows) else None
+    return made if r.count(report, "benchmark") == len(made.groups.by_id) else None
 
 
-def _changed(known: Board, told: Sequence[tuple[Told, Run]]) -> Board:
+def _changed(known: Board, told: Sequence[Run]) -> Board:
     """What comes after all that is known is put to it; what is among it makes a board anew."""
-    if all(row.id > known.last for row, _ in told):
-        made = known
-    else:
-        every = {row.id: (row, known.groups.by_id[public_id]) for public_id, row in known.rows.items()}
-        every |= {row.id: (row, run) for row, run in told}
-        made, told = Board(known.groups.metric), [every[number] for number in sorted(every)]
-    for row, run in told:
-        made.add(row, run)
-    return made
+    by_id = known.groups.by_id
+    last = _number(next(reversed(by_id.values()))) if by_id else 0
+    if any(_number(run) <= last for run in told):
+        every = by_id | {run.id: run for run in told}
+        return _made_of(known.groups.metric, sorted(every.values(), key=_number))
+    for run in told:
+        known.add(run)
+    return known
 
 
-def _read(report: Report, metric: str, numbers: Sequence[int] | None = None) -> Iterator[tuple[Told, Run]]:
+def _number(run: Run) -> int:
+    return int(run.id[1:])
+
+
+def _read(report: Report, metric: str, numbers: Sequence[int] | None = None) -> Iterator[Run]:
     """The session's runs, or those with the numbers, oldest first; settings that read the same are one object."""
     run, value = Benchmark.__table__.c, BenchmarkMetric.__table__.c  # type: ignore[attr-defined]
-    told_columns = (cast(run[name], Text) if name in _SETTINGS else run[name] for name in Told._fields)
-    columns = (*told_columns, *(value[name] for name in _METRIC))
+    told = (cast(run[name], Text).label(name) if name in _SETTINGS else run[name] for name in _COLUMNS)
+    columns = (*told, *(value[name] for name in _METRIC))
     both = sql.join(run.id.table, value.id.table, (value.benchmark_id == run.id) & (value.name == metric), isouter=True)
     query = sql.select(*columns).select_from(both).where(run.session_id == report.session_id).order_by(run.id)
     if numbers is not None:
         query = query.where(run.id.in_(numbers))
     parse = cache(_parsed)
     for row in report.db.connection().execute(query):
-        number, name, launch, tool, baseline, comparable, config, workload, note, artifact, text, unit, better = row
-        told = Told(
-            number, name, launch, tool, bool(baseline), bool(comparable), parse(config), parse(workload), note, artifact
+        yield Run(
+            id=f"B{row.id}",
+            metrics={} if row.text is None else {metric: Metric(metric, Decimal(row.text), row.unit, row.better)},
+            name=row.name,
+            baseline=bool(row.baseline),
+            comparable=bool(row.comparable),
+            config=parse(row.config),
+            workload=parse(row.workload),
+            launch=r.public("L", row.launch_id),
+            note=row.note,
+            tool=row.tool,
+            artifact=row.artifact,
+            at=r.told_at(report, row),
         )
-        metrics = {} if text is None else {metric: Metric(metric, Decimal(text), unit, better)}
-        yield told, Run(
-            f"B{number}", metrics, name, told.baseline, told.comparable, config=told.config, workload=told.workload,
-            launch=r.public("L", launch), note=note,
-        )  # fmt: skip
 
 
 def _parsed(settings: str | None) -> Mapping[str, Any]:

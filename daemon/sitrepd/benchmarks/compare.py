@@ -19,12 +19,13 @@ __all__ = ("BEST_METRIC", "Comparison", "Row", "Run", "compare", "compared")
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration: a run, or the repeats of it, whose `value` is then their mean.
+    """One configuration: the run of it, or its repeats, whose `value` is then their mean.
 
     `text` is the value as told, `texts` those of the repeats; `difference` such as "+5.9 %", None where there is none
     to tell; `why` says why the row is not compared with the baseline.
     """
 
+    runs: tuple[Run, ...]
     ids: tuple[str, ...]
     launches: tuple[str, ...]
     label: str
@@ -103,7 +104,7 @@ def compared(groups: Groups, most: int | None = None) -> Comparison:
     notes += why_none + ([f"Without {groups.metric}: {_listed(groups.absent)}."] if groups.absent else [])
     unit = baseline.unit if baseline else next((group.unit for group in every if group.unit), None)
     first = set(map(id, best))
-    rows = tuple(_row(group, groups.label(group), baseline, id(group) in first) for group in shown)
+    rows = tuple(_row_of(group, groups.label(group), baseline, id(group) in first) for group in shown)
     earlier = len(groups.by_id) - len(groups.absent) - sum(len(group.runs) for group in shown)
     equal = tuple(run.id for group in best[BEST_SHOWN:] for run in group.runs) if most is not None else ()
     return Comparison(groups.metric, unit, better, rows, tuple(notes), earlier, equal)
@@ -158,9 +159,19 @@ def _best(
     return [group for group, mean in zip(candidates, means, strict=True) if mean == top], []
 
 
+def _row_of(group: Group, label: str, baseline: Group | None, best: bool) -> Row:
+    """The row that the group has already, unless what it says besides the group's runs is another now."""
+    of = (label, best, baseline, len(baseline.runs) if baseline else 0)
+    if group.row is None or group.row[0] != of:
+        group.row = (of, _row(group, label, baseline, best))
+    row: Row = group.row[1]
+    return row
+
+
 def _row(group: Group, label: str, baseline: Group | None, best: bool) -> Row:
     texts = tuple(number_text(metric.value) for metric in group.metrics)
     return Row(
+        runs=tuple(group.runs),
         ids=tuple(run.id for run in group.runs),
         launches=tuple(dict.fromkeys(run.launch for run in group.runs if run.launch)),
         label=label,
@@ -192,9 +203,10 @@ def _why_not(group: Group, baseline: Group) -> str | None:
         return "another workload than the baseline"
     if group.unit != baseline.unit and group.unit and baseline.unit:
         return f"in {group.unit}, the baseline in {baseline.unit}"
-    return "the baseline is 0" if group is not baseline and not baseline.total else None
+    return "the baseline is 0" if group is not baseline and not baseline.mean else None
 
 
 def _mean_text(group: Group) -> str:
     places = max(decimals(metric.value) for metric in group.metrics)
-    return number_text(rounded(group.mean, min(places, _MEAN_DECIMALS)))
+    most = max(_MEAN_DECIMALS, _MEAN_DECIMALS - 1 - group.mean.adjusted())
+    return number_text(rounded(group.mean, min(places, most)))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from sitrepd.benchmarks.labels import config_label, distinguishing_keys
 from sitrepd.benchmarks.metrics import Better, Metric, describe
@@ -15,9 +17,8 @@ _ATOMS = frozenset((str, int, float, bool, type(None)))
 _REPEAT = re.compile(r"[\s,;:–-]*\(?(?:(?:run|repeat|rep|trial|attempt)\s*#?\d+|#\d+)\)?$", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One benchmark as the comparison sees it; `id` and `launch` are public ids."""
+class Run(NamedTuple):
+    """One benchmark as the comparison sees it; `id` and `launch` are public ids, `at` is None where it was not told."""
 
     id: str
     metrics: Mapping[str, Metric]
@@ -25,30 +26,39 @@ class Run:
     baseline: bool = False
     comparable: bool = True
     superseded: bool = False
-    config: Mapping[str, Any] = field(default_factory=dict)
-    workload: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = MappingProxyType({})
+    workload: Mapping[str, Any] = MappingProxyType({})
     launch: str | None = None
     note: str | None = None
+    tool: str | None = None
+    artifact: str | None = None
+    at: datetime | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The repeats of one configuration under one workload; `marked_at` is the place of the last that is a baseline."""
+    """The repeats of one configuration under one workload; `marked_at` is the place of the last that is a baseline.
+
+    It only ever grows: what was made of it holds until its next run.
+    """
 
     runs: list[Run]
     metrics: list[Metric]
     unit: str | None
     workload: Hashable
+    counts: bool
     total: Decimal = Decimal(0)
+    mean: Decimal = Decimal(0)
     marked_at: int = -1
+    row: tuple[Hashable, Any] | None = None
+    """The row that was made of it last, after what else that depends on."""
 
-    @property
-    def counts(self) -> bool:
-        return self.runs[0].comparable and not self.runs[0].superseded
-
-    @property
-    def mean(self) -> Decimal:
-        return self.total / len(self.metrics)
+    def add(self, run: Run, metric: Metric) -> None:
+        self.runs.append(run)
+        self.metrics.append(metric)
+        self.total += metric.value
+        self.mean = self.total / len(self.metrics)
+        self.row = None
 
 
 class Groups:
@@ -79,9 +89,7 @@ class Groups:
             return
         self.told_better = self.told_better or metric.better
         group = self._group(run, metric)
-        group.runs.append(run)
-        group.metrics.append(metric)
-        group.total += metric.value
+        group.add(run, metric)
         if run.baseline:
             group.marked_at = place
 
@@ -93,7 +101,8 @@ class Groups:
         key = (self._freeze(run.config), workload, told, one, unit, run.comparable, run.superseded)
         found = self._groups.get(key)
         if found is None:
-            found = self._groups[key] = Group([], [], unit, workload)
+            counts = run.comparable and not run.superseded
+            found = self._groups[key] = Group([], [], unit, workload, counts)
         return found
 
     def _freeze(self, settings: Mapping[str, Any]) -> Hashable:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from sqlmodel import col
 
 from sitrepd import reporting as r
-from sitrepd.benchmarks.board import Board, Told, board
+from sitrepd.benchmarks.board import board
 from sitrepd.benchmarks.compare import BEST_METRIC, BEST_SHOWN, Comparison, Row, compared
+from sitrepd.benchmarks.groups import Groups, Run
 from sitrepd.benchmarks.models import BenchmarkMetric
 from sitrepd.benchmarks.report_more import more_sections
 from sitrepd.sections import Report, Section
@@ -26,40 +28,39 @@ _LIST = "sitrep bench list"
 def report(report: Report) -> list[Section]:
     """Sections `best`, `benchmarks`, `profiles`, `sweeps`, `training` and `references`."""
     with board(report, report.session.best_metric or BEST_METRIC) as told:
-        said = told.said = told.said or _said(report, told)
-    best = best_section(said.comparison, said.by_id, _commands(report, said.comparison), said.times)
-    return [best, said.table.model_copy(), *more_sections(report)]
+        if told.said is None or told.told_since:
+            told.said = _said(report, told.groups, told.said)
+            told.told_since = False
+        said = told.said
+    best = best_section(said.comparison, _commands(report, said.comparison))
+    table = said.table.model_copy(update={"items": [dict(item) for item in said.table.items]})
+    return [best, table, *more_sections(report)]
 
 
 class _Said(NamedTuple):
-    """What follows from the runs alone."""
+    """What follows from the runs alone; the items of the table by the first run of their row."""
 
     comparison: Comparison
-    by_id: Mapping[str, Told]
-    times: Mapping[str, str]
+    items: Mapping[str, _Item]
     table: Section
 
 
-def _said(report: Report, told: Board) -> _Said:
-    comparison = compared(told.groups, _ROWS)
-    absent = frozenset(told.groups.absent)
-    detailed = detailed_ids(comparison, told.rows, absent)
-    by_id = {one: told.rows[one] for one in (*detailed, *(one for row in comparison.rows for one in row.ids))}
-    metrics = _metrics(report, [by_id[public_id].id for public_id in detailed])
-    times = _times(report, comparison)
-    of = {public_id: metrics.get(by_id[public_id].id, ()) for public_id in detailed}
-    return _Said(comparison, by_id, times, table_section(comparison, by_id, of, times, absent))
+class _Item(NamedTuple):
+    """What the table says of a row without the settings that all rows have; `breaks` says that no table can hold it."""
+
+    row: Row
+    shared: tuple[Container[str], Container[str]]
+    told: Mapping[str, Any]
+    breaks: bool
 
 
-def _times(report: Report, comparison: Comparison) -> dict[str, str]:
-    """When the runs that are shown were measured, by their ids; without those of which that was not told."""
-    shown = [*comparison.best[:BEST_SHOWN], *comparison.rows]
-    numbers = sorted({int(public_id[1:]) for row in shown for public_id in row.ids})
-    found = []
-    for place in range(0, len(numbers), _AT_ONCE):
-        these = col(r.table_of(report, "benchmark").id).in_(numbers[place : place + _AT_ONCE])
-        found += r.rows(report, "benchmark", ("id", "at", "observed_at", "imported_from"), these)
-    return {f"B{row.id}": told for row in found if (told := r.when(r.told_at(report, row))) is not None}
+def _said(report: Report, groups: Groups, before: _Said | None) -> _Said:
+    comparison = compared(groups, _ROWS)
+    items = table_items(comparison, before.items if before else {})
+    runs = detailed(comparison, groups)
+    metrics = _metrics(report, [int(run.id[1:]) for run in runs])
+    told = [(run, metrics.get(int(run.id[1:]), ())) for run in runs]
+    return _Said(comparison, items, table_section(comparison, items, told))
 
 
 def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[int, list[Any]]:
@@ -78,15 +79,12 @@ def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any
 # --- best --------------------------------------------------------------------------------------------------------
 
 
-def best_section(
-    comparison: Comparison, by_id: Mapping[str, Any], commands: Mapping[str, Mapping[str, Any]],
-    times: Mapping[str, str],
-) -> Section:  # fmt: skip
+def best_section(comparison: Comparison, commands: Mapping[str, Mapping[str, Any]]) -> Section:
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
     for place, row in enumerate(comparison.best[:BEST_SHOWN]):
         weight = {"priority": 8} if place else {}
-        items.append(_best_item(comparison, row, by_id, times) | {"order": 10 * place} | weight)
+        items.append(_best_item(comparison, row) | {"order": 10 * place} | weight)
         items.append(_command_item(row, commands) | {"order": 10 * place + 1} | weight)
     equal = list(comparison.equal)
     if equal:
@@ -97,12 +95,11 @@ def best_section(
     return Section(name="best", title="Best configuration", order=70, priority=4, pinned=True, items=items, more=_LIST)
 
 
-def _best_item(comparison: Comparison, row: Row, by_id: Mapping[str, Any], times: Mapping[str, str]) -> dict[str, Any]:
+def _best_item(comparison: Comparison, row: Row) -> dict[str, Any]:
     against = comparison.baseline
     item = {"kind": "best", "metric": comparison.metric} | r.present(better=comparison.better)
-    item |= _figures(row, by_id, times)
-    run = by_id[row.ids[0]]
-    item |= {"settings": _told(run.config or {})} | r.present(workload=_told(run.workload or {}))
+    item |= _figures(row)
+    item |= {"settings": _told(row.runs[0].config)} | r.present(workload=_told(row.runs[0].workload))
     if against is not None and against is not row:
         item["baseline_run"] = {"ids": list(against.ids), "label": against.label, "value": against.text}
         item["baseline_run"] |= r.present(unit=against.unit)
@@ -119,72 +116,80 @@ def _command_item(row: Row, commands: Mapping[str, Mapping[str, Any]]) -> dict[s
     return {"kind": "no_command", "ids": [*of, *row.launches], "of": of, "launches": list(row.launches)}
 
 
-def _figures(row: Row, by_id: Mapping[str, Any], times: Mapping[str, str]) -> dict[str, Any]:
+def _figures(row: Row) -> dict[str, Any]:
     return {"ids": list(row.ids), "label": row.label, "value": row.text, "words": list(row.words)} | r.present(
         unit=row.unit,
         difference=row.difference,
         launches=list(row.launches),
-        launch_of=_launch_of(row, by_id),
-        marked=[public_id for public_id in row.ids if by_id[public_id].baseline],
-        times={public_id: times[public_id] for public_id in row.ids if public_id in times},
+        launch_of=_launch_of(row),
+        marked=[run.id for run in row.runs if run.baseline],
+        times={run.id: r.when(run.at) for run in row.runs if run.at is not None},
         repeats=list(row.texts) if len(row.texts) > 1 else None,
         why=row.why,
         notes=list(row.notes),
     )
 
 
-def _launch_of(row: Row, by_id: Mapping[str, Any]) -> dict[str, str] | None:
+def _launch_of(row: Row) -> dict[str, str] | None:
     """Which launch each repeat ran on, where it is neither one for all nor one for each in their order."""
-    of = {public_id: r.public("L", by_id[public_id].launch_id) for public_id in row.ids}
-    if list(of.values()) == list(row.launches) or len(set(of.values())) == 1:
+    of = [run.launch for run in row.runs]
+    if of == list(row.launches) or len(set(of)) == 1:
         return None
-    return {public_id: launch for public_id, launch in of.items() if launch is not None}
+    return {run.id: run.launch for run in row.runs if run.launch is not None}
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
+def table_items(comparison: Comparison, before: Mapping[str, _Item]) -> dict[str, _Item]:
+    """What the table says of each row, made anew only where the row or what all have in common is another."""
+    shared = tuple(frozenset(_shared(settings)) for settings in _settings(comparison))
+    items: dict[str, _Item] = {}
+    for row in comparison.rows:
+        known = before.get(row.ids[0])
+        is_same = known is not None and known.row is row and known.shared == shared
+        items[row.ids[0]] = known if known is not None and is_same else _item(row, *shared)
+    return items
+
+
+def _settings(comparison: Comparison) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """Configuration and workload of each row."""
+    runs = [row.runs[0] for row in comparison.rows]
+    return [run.config for run in runs], [run.workload for run in runs]
+
+
+def _item(row: Row, common: Container[str], work: Container[str]) -> _Item:
+    run = row.runs[0]
+    told = {"priority": 15 if row.best or row.baseline else 20} | _figures(row)
+    told |= r.present(
+        settings=_told({name: value for name, value in run.config.items() if name not in common}),
+        workload=_told({name: value for name, value in run.workload.items() if name not in work}),
+    )
+    return _Item(row, (common, work), told, "|" in json.dumps(told))
+
+
 def table_section(
-    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]], times: Mapping[str, str],
-    absent: Container[str],
-) -> Section:  # fmt: skip
+    comparison: Comparison, rows: Mapping[str, _Item], runs: Sequence[tuple[Run, Sequence[Any]]]
+) -> Section:
     """One row a configuration, what all of them share told once, then the other figures and the runs without it."""
-    shown = comparison.rows
-    runs = [by_id[row.ids[0]] for row in shown]
-    configs, workloads = [row.config or {} for row in runs], [row.workload or {} for row in runs]
-    common, work = _shared(configs), _shared(workloads)
-    items = [
-        _table_item(place, row, config, workload, common, work, by_id, times)
-        for place, (row, config, workload) in enumerate(zip(shown, configs, workloads, strict=True))
-    ]
+    # What a table cannot hold is printed as a list item, which would end the table if it stood in its midst.
+    places = (place + (_AFTER_TABLE if one.breaks else 0) for place, one in enumerate(rows.values()))
+    items = [{"kind": "row", "order": place, **one.told} for place, one in zip(places, rows.values(), strict=True)]
     items.sort(key=lambda item: item["priority"])
+    common, work = map(_shared, _settings(comparison))
     if common or work:
         items.append({"kind": "shared", "ids": [], "settings": _told(common), "workload": _told(work), "order": 10_000})
     items += [{"kind": "note", "ids": [], "text": note, "order": 10_001} for note in comparison.notes]
-    timeless = [public_id for row in shown for public_id in row.ids if public_id not in times]
+    timeless = [run.id for row in comparison.rows for run in row.runs if run.at is None]
     if timeless:
         items.append({"kind": "timeless", "ids": timeless, "what": "runs without a time", "order": 10_002})
-    items += _details(comparison, by_id, detailed, absent)
+    items += _details(comparison, runs)
     data: dict[str, Any] = {"metric": comparison.metric}
     data |= r.present(unit=comparison.unit, better=comparison.better, earlier=comparison.earlier or None)
     baseline = comparison.baseline
     if baseline is not None:
         data["baseline"] = list(baseline.ids)
     return Section(name="benchmarks", title="Benchmarks", order=80, priority=20, items=items, data=data, more=_LIST)
-
-
-def _table_item(
-    place: int, row: Row, config: Mapping[str, Any], workload: Mapping[str, Any], common: Mapping[str, Any],
-    work: Mapping[str, Any], by_id: Mapping[str, Any], times: Mapping[str, str],
-) -> dict[str, Any]:  # fmt: skip
-    item = {"kind": "row", "order": place, "priority": 15 if row.best or row.baseline else 20}
-    item |= _figures(row, by_id, times)
-    item |= r.present(
-        settings=_told({name: value for name, value in config.items() if name not in common}),
-        workload=_told({name: value for name, value in workload.items() if name not in work}),
-    )
-    # What a table cannot hold is printed as a list item, which would end the table if it stood in its midst.
-    return item | ({"order": _AFTER_TABLE + place} if "|" in json.dumps(item) else {})
 
 
 def _shared(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -199,32 +204,31 @@ def _told(settings: Mapping[str, Any]) -> list[str]:
     return [r.setting(name, value) for name, value in settings.items()]
 
 
-def detailed_ids(comparison: Comparison, oldest_first: Iterable[str], absent: Container[str]) -> list[str]:
-    """The latest runs, baseline and best, and the latest of those that the table cannot hold."""
-    latest = list(oldest_first)[::-1]
+def detailed(comparison: Comparison, groups: Groups) -> list[Run]:
+    """The latest runs, baseline and best, newest first, and the latest of those that the table cannot hold."""
+    by_id, metric = groups.by_id, comparison.metric
+    latest = {run.id for run in islice(reversed(by_id.values()), _DETAILS) if metric in run.metrics}
     weightiest = [*comparison.best[:BEST_SHOWN], *(row for row in comparison.rows if row.baseline)]
-    first = {public_id for row in weightiest for public_id in row.ids[-_DETAILS:]}
-    wanted = [one for place, one in enumerate(latest) if one in first or (place < _DETAILS and one not in absent)]
-    return wanted + [one for one in latest if one in absent][:_ROWS]
+    chosen = latest.union(*(row.ids[-_DETAILS:] for row in weightiest))
+    newest_first = sorted(chosen, key=lambda one: -int(one[1:]))
+    return [by_id[one] for one in (*newest_first, *groups.absent[: -_ROWS - 1 : -1])]
 
 
-def _details(
-    comparison: Comparison, by_id: Mapping[str, Any], detailed: Mapping[str, Sequence[Any]], absent: Container[str]
-) -> Iterable[dict[str, Any]]:
+def _details(comparison: Comparison, runs: Iterable[tuple[Run, Sequence[Any]]]) -> Iterable[dict[str, Any]]:
     """Their other figures, tools and files, where there are any to tell."""
-    for place, (public_id, metrics) in enumerate(detailed.items()):
-        row, in_table = by_id[public_id], public_id not in absent
+    for place, (run, metrics) in enumerate(runs):
+        in_table = comparison.metric in run.metrics
         told = [r.measure(one) for one in metrics if not in_table or one.name != comparison.metric]
-        if told or not in_table or row.artifact or row.tool:
-            yield {"order": 20_000 + place} | _detail(public_id, row, in_table, told)
+        if told or not in_table or run.artifact or run.tool:
+            yield {"order": 20_000 + place} | _detail(run, in_table, told)
 
 
-def _detail(public_id: str, row: Any, in_table: bool, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    item = {"kind": "run", "id": public_id, "ids": [public_id], "in_table": in_table, "metrics": metrics}
-    item |= {"priority": 58 if in_table else 22, "comparable": row.comparable}
-    item |= r.present(name=row.name, tool=row.tool, launch=r.public("L", row.launch_id), artifact=row.artifact)
-    if row.baseline:
+def _detail(run: Run, in_table: bool, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    item = {"kind": "run", "id": run.id, "ids": [run.id], "in_table": in_table, "metrics": metrics}
+    item |= {"priority": 58 if in_table else 22, "comparable": run.comparable}
+    item |= r.present(name=run.name, tool=run.tool, launch=run.launch, artifact=run.artifact)
+    if run.baseline:
         item["baseline"] = True
     if in_table:
         return item
-    return item | r.present(note=row.note, settings=_told(row.config or {}), workload=_told(row.workload or {}))
+    return item | r.present(note=run.note, settings=_told(run.config), workload=_told(run.workload))
