@@ -15,13 +15,25 @@ from pydantic import SerializationInfo
 from sitrepd.storage.types import plain_json
 
 _MARK = f"number {secrets.token_hex(16)} "
-_MARKED = re.compile(f'"{_MARK}(-?[0-9.]+)"'.encode())
+_MARKED = re.compile(f'"{_MARK}(-?[0-9.e+-]+)"'.encode())
+_SMALLEST_PLAIN = -4
+
+
+def number_text(value: Decimal) -> str:
+    """The number with all its decimals, as tools print it: 94.0 is `94.0`, 0.00001 is `1e-05`, 1E+6 is `1e+06`."""
+    _, _, exponent = value.as_tuple()
+    if not value.is_finite() or (value.adjusted() >= _SMALLEST_PLAIN and isinstance(exponent, int) and exponent <= 0):
+        return str(value)
+    if not value:
+        return format(value, "f")
+    mantissa, _, power = format(value, "e").partition("e")
+    return f"{mantissa}e{int(power):+03d}"
 
 
 def to_json(value: Decimal, info: SerializationInfo) -> float | int | str:
     """As int or float; where that changes its text, marked, if it is for an answer: FastAPI alone asks by alias."""
-    number, text = plain_json(value), str(value)
-    if not info.by_alias or repr(number) == text or "E" in text:
+    number, text = plain_json(value), number_text(value)
+    if not info.by_alias or repr(number) == text:
         return number  # type: ignore[no-any-return]
     return _MARK + text
 

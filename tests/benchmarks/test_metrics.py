@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from sitrepd.benchmarks.metrics import describe, display_text, metric, number_text, percent_text
+from sitrepd.benchmarks.metrics import describe, display_text, metric, percent_text
+from sitrepd.decimals import number_text
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,12 @@ def test_units_and_directions(name: str, unit: str | None, better: str | None) -
 @pytest.mark.parametrize(
     ("told", "whole", "shown"),
     [("94.0", "94.0", "94.0"), ("1421.7", "1421.7", "1421.7"), ("420.6354488139383", "420.6354488139383", "420.64"),
-     ("1E+6", "1000000", "1000000"), ("0.125", "0.125", "0.125"), ("5e-7", "0.0000005", "0.00"), ("16", "16", "16")],
+     ("1E+6", "1e+06", "1e+06"), ("0.125", "0.125", "0.125"), ("5e-7", "5e-07", "5e-07"), ("16", "16", "16"),
+     ("1e-05", "1e-05", "1e-05"), ("1.50e-05", "1.50e-05", "1.50e-05"), ("0.000421", "0.000421", "0.000421"),
+     ("0.00042137", "0.00042137", "0.000421"), ("-2.5e-6", "-2.5e-06", "-2.5e-06"), ("0.0", "0.0", "0.0"),
+     ("4.1E+12", "4.1e+12", "4.1e+12"), ("0E-7", "0.0000000", "0.00"), ("0.0001", "0.0001", "0.0001")],
 )  # fmt: skip
-def test_numbers_are_printed_plain(told: str, whole: str, shown: str) -> None:
+def test_numbers_are_printed_as_tools_print_them(told: str, whole: str, shown: str) -> None:
     assert number_text(Decimal(told)) == whole
     assert display_text(Decimal(told)) == shown
 

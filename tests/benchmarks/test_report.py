@@ -126,6 +126,12 @@ def test_many_runs_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
     assert "earlier ones" in small or "of Benchmarks (`sitrep bench list`)" in small
 
 
+def test_what_all_rows_share_may_be_the_workload_alone(tmp_path: Path) -> None:
+    told = [run(f"cfg {n}", 50 + n, config={"n": n}, workload={"input_len": 4096}) for n in range(2)]
+    rendered = written(tmp_path, [SESSION, *told])
+    assert "- In all rows: workload input_len=4096" in section_text(rendered, "benchmarks")
+
+
 def test_profiles_trainings_and_references(tmp_path: Path) -> None:
     phases = [{"name": "verify", "calls": 400, "total_ms": 8204.1, "mean_ms": 20.50}, {"name": "draft"}]
     points = [{"epoch": n, "step": 10 * n, "metrics": {"accept_rate": 0.4}} for n in range(15)]
@@ -134,7 +140,7 @@ def test_profiles_trainings_and_references(tmp_path: Path) -> None:
         {"type": "profile", "launch": "l", "phases": phases},
         {"type": "training", "name": "t", "model": "m", "points": points, "data": {"rows": 100}, "note": "slow"},
         {"type": "training", "model": "/some/path", "points": [{"step": 5, "metrics": {"loss": {"value": 1.25, "unit": "nat"}}}]},
-        {"type": "reference", "name": "paper", "source": "them", "metrics": {"tps": {"value": 100, "unit": "tok/s"}}, "note": "n"},
+        {"type": "reference", "name": "paper", "source": "them", "metrics": {"lr": 1e-05, "tps": {"value": 100, "unit": "tok/s"}}, "note": "n"},
     ])  # fmt: skip
     assert section_text(rendered, "profiles") == ["- P1 of L1: verify 400 calls total 8204.1 ms mean 20.5 ms; draft"]
     recent, early = section_text(rendered, "training")
@@ -143,7 +149,7 @@ def test_profiles_trainings_and_references(tmp_path: Path) -> None:
         '- T1 t, model M1 drafter, data {"rows": 100}; the last of 15 points; epoch 3 step 30: accept_rate 0.4;'
     )
     assert early.endswith("epoch 14 step 140: accept_rate 0.4; slow")
-    assert section_text(rendered, "references") == ["- R1 paper, from them: tps 100 tok/s — n"]
+    assert section_text(rendered, "references") == ["- R1 paper, from them: lr 1e-05, tps 100 tok/s — n"]
 
 
 def test_a_sweep_tells_what_became_of_its_trials(tmp_path: Path) -> None:

@@ -218,13 +218,16 @@ def test_what_was_never_collected_is_told_at_any_budget() -> None:
 
 
 def test_plain_text_is_never_longer_than_its_markdown() -> None:
-    rendered = model(section("decisions", [finding(1, "```\nx\n```"), finding(2, "a")]))
+    row = {"kind": "row", "ids": ["B1"], "label": "base", "value": "88.80", "words": []}
+    table = section("benchmarks", [row], data={"metric": "kl"})
+    rendered = model(section("decisions", [finding(1, "```\nx\n```"), finding(2, "a")]), table)
     markdown = render(rendered, "md", None, SHIPPED)
     text = to_text(markdown)
     assert len(text) <= len(markdown)
     assert "```\nx\n```" in text
     assert "````" not in text
     assert "DECISIONS" in text
+    assert text.endswith("BENCHMARKS\nConfiguration | kl | Difference | Notes\nB1 base | 88.80 |  | \n")
 
 
 @pytest.mark.parametrize(

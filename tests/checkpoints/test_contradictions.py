@@ -61,6 +61,19 @@ TOLD: list[tuple[list[dict[str, Any]], str | None]] = [
     ([{"type": "directive", "text": "x"}, step("n", "As D1 wants")], None),
     ([finding("a", "rejected"), step("n", "Try F1 once more")], "N1 is to do, and names F1, a rejected option"),
     ([finding("a", "rejected"), step("n", "Try F1", state="done")], None),
+    *(
+        ([finding("a", "rejected", title=title), step("n", text)], said and "N1 is to do, and names F1, a rejected option")
+        for title, text, said in (
+            ("Setting NCCL_P2P_DISABLE=1", "Set `NCCL_P2P_DISABLE=1` and soak.", True),
+            ("--kv-cache-dtype fp8_e5m2 costs accuracy", "Run again with --kv-cache-dtype=fp8_e5m2.", True),
+            ("`--enforce-eager`", "Start with --enforce-eager once more", True),
+            ("FP8 KV cache", "Try the fp8 KV cache with 2 steps", True),
+            ("Setting NCCL_P2P_DISABLE=1", "Set NCCL_P2P_DISABLE=0 and NCCL_P2P_DISABLE=10.", None),
+            ("5 steps", "Measure 15 steps", None),
+            ("--enforce-eager", "Run without --enforce-eager", None),
+            ("MTP", "Compare with the MTP head of others", None),
+        )
+    ),
     (
         [step("a"), step("b", state="done", after=["a"])],
         "N2 is done, but N1, which it waits for, is still todo",

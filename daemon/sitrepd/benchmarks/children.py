@@ -7,12 +7,15 @@ from decimal import Decimal
 from typing import Any
 
 from sitrepd.benchmarks import models as m
+from sitrepd.decimals import number_text
 from sitrepd.shapes import Measure
 
 
 def metric_rows(table: type[m.MetricColumns], metrics: Mapping[str, Measure], **more: Any) -> list[Any]:
     return [
-        table(name=name, text=str(told.value), value=float(told.value), unit=told.unit, better=told.better, **more)
+        table(
+            name=name, text=number_text(told.value), value=float(told.value), unit=told.unit, better=told.better, **more
+        )
         for name, told in metrics.items()
     ]
 
@@ -22,7 +25,9 @@ def measures(rows: Iterable[m.MetricColumns]) -> dict[str, Measure]:
 
 
 def sample_rows(samples: Mapping[str, Sequence[Decimal]]) -> list[Any]:
-    return [m.BenchmarkSample(name=name, texts=[str(value) for value in values]) for name, values in samples.items()]
+    return [
+        m.BenchmarkSample(name=name, texts=[number_text(value) for value in values]) for name, values in samples.items()
+    ]
 
 
 def samples(rows: Iterable[m.BenchmarkSample]) -> dict[str, list[Decimal]]:
@@ -63,7 +68,7 @@ def training_points(rows: Iterable[m.TrainingMetric]) -> list[m.TrainingPoint]:
 
 
 def _text(value: Decimal | None) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else number_text(value)
 
 
 def _decimal(text: str | None) -> Decimal | None:

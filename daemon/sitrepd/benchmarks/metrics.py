@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
+from sitrepd.decimals import number_text
+
 Better = Literal["higher", "lower"]
 
 
@@ -70,14 +72,15 @@ def metric(name: str, value: Decimal) -> Metric:
     return Metric(name, value, *describe(name))
 
 
-def number_text(value: Decimal) -> str:
-    """The number with all its decimals, without exponent and thousands separators: 94.0 is `94.0`."""
-    return format(value, "f")
-
-
 def display_text(value: Decimal) -> str:
-    """The number as told where it has up to three decimals, otherwise rounded to two: 420.6354488 is `420.64`."""
-    return number_text(value if decimals(value) <= _TOLD_DECIMALS else rounded(value, _DISPLAY_DECIMALS))
+    """The number as told where it has up to three decimals, otherwise rounded to two: 420.6354488 is `420.64`.
+
+    Of a number below 0.1 three digits are left, wherever they stand.
+    """
+    if decimals(value) <= _TOLD_DECIMALS:
+        return number_text(value)
+    places = max(_DISPLAY_DECIMALS, -value.adjusted() + 2 if value and value.adjusted() < -1 else 0)
+    return number_text(rounded(value, min(places, decimals(value))))
 
 
 def percent_text(value: Decimal) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlmodel import Session
 
-from sitrepd.checkpoints import changes
+from sitrepd.checkpoints import changes, rejected
 from sitrepd.checkpoints.contradictions import contradictions
 from sitrepd.checkpoints.here import differences
 from sitrepd.checkpoints.quote import clean, is_clean
@@ -88,6 +88,7 @@ def _merged(found: Sequence[Section]) -> list[Section]:
 def _with_contradictions(report: Report, sections: list[Section]) -> list[Section]:
     """What does not go together is told where it was told, and once more as such."""
     try:
+        rejected.mark(sections)
         found = contradictions(sections, differences(report, sections))
     except Exception:
         log.exception("the contradictions could not be found")

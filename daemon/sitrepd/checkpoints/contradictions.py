@@ -99,12 +99,9 @@ def _cites_what_was_taken_back(items: Items) -> Found:
 
 
 def _does_what_was_rejected(items: Items) -> Found:
-    no = {
-        item["id"] for item in _every(items, "decisions") if item["kind"] == "rejected" and item["status"] not in _OVER
-    }
     for step in _open_steps(items):
-        for cited in sorted(no & _cited(step)):
-            yield f"{step['id']} is to do, and names {cited}, a rejected option", [step["id"], cited]
+        for named in step.get("rejected", ()):
+            yield f"{step['id']} is to do, and names {named}, a rejected option", [step["id"], named]
 
 
 def _current(items: Items) -> Iterator[Mapping[str, Any]]:

@@ -29,6 +29,7 @@ TERSE = 4000
 """Up to so many characters, the words between the facts are as few as can be."""
 _NAME = 80
 _FRACTION = re.compile(r"\.\d+")
+_RULE = re.compile(r"\|(?: ?:?-+:? ?\|)+")
 _FENCE = re.compile(r"(`{3,})\w*")
 
 
@@ -155,9 +156,9 @@ def to_text(markdown: str) -> str:
 def _plain(line: str) -> str | None:
     if line.startswith("## "):
         return line[3:].upper() if line[3:].isascii() and "`" not in line else line[3:]
-    if line.startswith("| ") and line.endswith(" |"):
-        return None if not line.strip("|-: ") else line[2:-2]
-    return line
+    if _RULE.fullmatch(line):
+        return None
+    return line[2:-2] if line.startswith("| ") and line.endswith(" |") else line
 
 
 def to_html(markdown: str) -> str:
