@@ -60,6 +60,23 @@ def test_what_only_looks_secret_stays(redact) -> None:
     assert [text for text in NEGATIVES if redact(text) != text] == []
 
 
+@pytest.mark.parametrize("redact", WAYS)
+def test_passwords_in_other_tongues_and_with_an_at_in_them(redact) -> None:
+    secret = "7qrCx1d12!MZTOLgc"
+    texts = (
+        "Das Passwort lautet: {}", "Passwort: {}", "das Kennwort ist {} und", "db_passwort={}", "Mot de passe : {}",
+        "La contraseña es {}", "密码：{}", "密码是{}，别外传", "パスワードは「{}」", "пароль: {}",
+        "redis://:p@{}@10.0.0.3:6379/0", "postgresql://sitrep:{}@4u@db.example.org:5432/x?user=a@b",
+    )  # fmt: skip
+    assert [text for text in texts if secret in redact(text.format(secret))] == []
+    assert redact_text("redis://:p@7q@10.0.0.3:6379/0 for a@b") == "redis://:${URL_PASSWORD}@10.0.0.3:6379/0 for a@b"
+    stay = (
+        "Passwort vergessen? Seite 404", "Das Passwort ist abgelaufen", "密码：请见维基第3页", "пароль: нет",
+        "git@example.org:22/a@b", "https://example.org:8443/to?mail=a@b.org", "ssh://git@example.org:22/a@b",
+    )  # fmt: skip
+    assert [text for text in stay if redact(text) != text] == []
+
+
 def test_recorded_logs_and_results_stay() -> None:
     files = [*DATA.glob("logs/*.log"), *DATA.glob("bench/*.jsonl")]
     changed = [

@@ -23,7 +23,7 @@ def _words(text: str) -> frozenset[str]:
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_WORD = re.compile(r"[^A-Za-z0-9]+")
 _STRONG = re.compile(
-    r"(?:passw(?:or)?d|passphrase|passcode|sshpass|secret|credentials?|authorization|cookie|api_?key"
+    r"(?:passw(?:or[dt]|d)|passphrase|passcode|sshpass|secret|credentials?|authorization|cookie|api_?key"
     r"|_pass|_pwd"
     r"|(?:^|_)(?:access|account|admin|app|application|auth|client|consumer|db|deploy|encryption|hmac|jwt|license|master"
     r"|private|root|secret|service|session|shared|signing|storage|subscription|webhook|watermark"

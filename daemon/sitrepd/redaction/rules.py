@@ -49,7 +49,7 @@ _NAME_TAIL = re.compile(r"[\w-]*")
 _SEPARATOR = re.compile(r"\\*[\"']?\]?\s*(?::=|=>|==?|:)[ \t]*")
 _OPTION_SEPARATOR = re.compile(r"\\*[\"']?,?\s+(?!--[a-z])")
 _NAME_AND_VALUE = re.compile(r"\\*[\"']?,?\s*\\*[\"']?value\\*[\"']?:\s*")  # name: HF_TOKEN, value: …
-_IS = re.compile(r"\s+is:?\s+")
+_IS = re.compile(r"\s+(?:is|ist|lautet):?\s+")
 _PROVIDED = re.compile(r"\s+(?:provided|given|used)\s*:?\s+")
 _SQL = re.compile(r"\s+(?=[\"'])")  # PASSWORD '…', passphrase "…"
 _CALL = re.compile(r"[\"'],\s*(?=[\"'])")
@@ -151,7 +151,7 @@ def _value_of(text: str, lowered: str, start: int, end: int, value_at: ValueFind
 def _separator(text: str, name: str, start: int, end: int) -> re.Match[str] | None:
     found = _SEPARATOR.match(text, end) or (_OPTION_SEPARATOR.match(text, end) if is_option(name) else None)
     found = found or _NAME_AND_VALUE.match(text, end) or _IS.match(text, end) or _PROVIDED.match(text, end)
-    if found is None and name.lower().endswith(("password", "passphrase")):
+    if found is None and name.lower().endswith(("password", "passwort", "passphrase")):
         found = _SQL.match(text, end)
     if found is None and _CALLED.search(text, max(0, start - 24), start):
         found = _CALL.match(text, end)

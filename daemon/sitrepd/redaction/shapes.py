@@ -28,6 +28,12 @@ _HEADER_VALUE = r"\s+(?P<secret>[^\s\"'\\,;]{3,})"
 _KEY_BLOCK = r"(?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
 _START = r"(?<![\w-])"  # of a token whose alphabet has "-"
 _EDGE = r"(?<![A-Za-z0-9])"
+# An "@" in a password is not always escaped: the last one before the path ends it.
+_BEFORE_HOST = r"://[^\s/?#:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+(?:@[^\s/@\"'<>,;?&=]+)*)@(?=[\w\[])"
+_IN_OTHER_TONGUES = (
+    r"(?:kennwort|mot de passe|contraseña|senha|пароль|密码|口令|密钥|パスワード|비밀번호)"
+    r"\s*(?:[:=：]|\b(?:ist|lautet|est|es|é)\b:?|是|为|は|는)\s*[\"'“「]?(?P<secret>(?=[!-~]{0,60}\d)[!-&(-+\--:<-~]{6,})"
+)
 
 SHAPES = (
     _shape("PRIVATE_KEY", "-----begin ", rf"-----BEGIN {_KEY_BLOCK}.*?(?:-----END {_KEY_BLOCK}|\Z)", re.DOTALL),
@@ -100,7 +106,7 @@ SHAPES = (
     _shape("BEARER_TOKEN", "bearer", r"\bbearer\s+(?P<secret>(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{8,}=*)", re.IGNORECASE),
     _shape("AUTHORIZATION", "authorization", _HEADER + SCHEME + _HEADER_VALUE, re.IGNORECASE),
     _shape("COOKIE", "cookie:", r"\bcookie:\s*(?P<secret>[^\s\"'=]+=[^\r\n\"']{8,})", re.IGNORECASE),
-    _shape("URL_PASSWORD", "://", r"://[^\s/?#:@\"'<>]*:(?P<secret>[^\s/@\"'<>]+)@(?=[\w\[])"),
+    _shape("URL_PASSWORD", "://", _BEFORE_HOST),
     _shape("URL_TOKEN", "://", r"://(?P<secret>(?=[\w.~-]{0,200}\d)[\w.~-]{20,})@(?=[\w\[])"),
     _shape("SSHPASS", "sshpass ", r"sshpass\s+(?:-[ev]\s+)*-p\s*[\"']?(?P<secret>[^\s\"']+)"),
     _shape("MYSQL_PWD", "mysql", r"mysql(?:dump|admin)?\b[^\n;|]{0,200}?\s-p[\"']?(?P<secret>[^\s\"']+)"),
@@ -109,6 +115,12 @@ SHAPES = (
     _shape("REDISCLI_AUTH", "redis-cli", r"redis-cli\b[^\n;|]{0,200}?\s(?:-a|--pass)[\s=]+[\"']?(?P<secret>[^\s\"']+)"),
     _shape("PASSWORD", "mongo", r"mongo(?:sh|dump|restore)?\b[^\n;|]{0,200}?\s-p[\s=]+[\"']?(?P<secret>[^\s\"']+)"),
     _shape("PASSWORD", "ldap", r"ldap\w+\b[^\n;|]{0,200}?\s-w[\s=]*[\"']?(?P<secret>[^\s\"']+)"),
+    _shape(
+        "PASSWORD",
+        "kennwort|mot de passe|contraseña|senha|пароль|密码|口令|密钥|パスワード|비밀번호",
+        _IN_OTHER_TONGUES,
+        re.IGNORECASE,
+    ),
     _shape("PASSWORD", "pwd=", r"(?<=[;&?])pwd=(?P<secret>[^;&\s\"']+)", re.IGNORECASE),
     _shape("PASSWORD", "password>", r"password>(?P<secret>[^<\s]{3,})</", re.IGNORECASE),
     _shape("PASSWORD", "pass:", r"\bpass:(?P<secret>[^\s\"']{4,})"),  # openssl -pass pass:…
