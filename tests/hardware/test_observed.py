@@ -132,7 +132,7 @@ def test_what_changed_between_two_starts_is_named(gpu_daemon: Callable[..., Daem
     nvml_stub.set(pcie_width__3=8)
     daemon.restart()
     changed = wait_until(
-        lambda: [event for event in told(daemon, "host.changed") if "gpus" in event["data"].get("fields", ())]
+        lambda: [event for event in told(daemon, "host.changed") if event["data"].get("fields") == ["gpus"]]
     )
     assert [event["data"] for event in changed] == [
         {"fields": ["gpus"], "changes": [{"field": "gpus", "what": "GPU 3: pcie width", "before": 16, "after": 8}]}

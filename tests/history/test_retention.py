@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from sqlmodel import Session, select, update
 from tests.checkpoints.telling import API, make, tell
 from tests.daemons import application
+from tests.helpers import wait_until
 from tests.history.conftest import ask, change, found
 
 from sitrepd.checkpoints.models import Checkpoint, Delivery
@@ -144,6 +145,7 @@ def test_echoed_deliveries_go_with_their_checkpoint(short: TestClient) -> None:
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:
     with application(tmp_path / "store", retention_h=5) as client:
-        job = client.app.state.runtime.scheduler.get_job("retention")  # type: ignore[attr-defined]
+        scheduler = client.app.state.runtime.scheduler  # type: ignore[attr-defined]
+        job = wait_until(lambda: scheduler.get_job("retention"))
         assert job.trigger.interval == timedelta(hours=5)
         assert job.next_run_time - utc_now() < timedelta(minutes=2)

@@ -146,7 +146,7 @@ NAMED = (
     "docker run --gpus all -e HF_TOKEN={} lmsysorg/sglang",
     "docker login -u team -p {} registry.example.org",
     "redis-cli -h cache -a {} ping",
-    "//registry.npmjs.org/:_authToken={}",
+    "//packages.example.org/:_authToken={}",
     "KAGGLE_KEY={}",
     "GITHUB_PAT={}",
     "NEPTUNE_API_TOKEN={}",

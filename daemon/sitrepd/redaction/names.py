@@ -51,6 +51,7 @@ _LITERAL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _REFERENCE = re.compile(r"\$\{[A-Za-z_]\w*\}")
+_USAGE = re.compile(r"(?:[A-Z]+_)?(?:TOKEN|KEY|SECRET|PASSWORD)")  # `Bearer TOKEN`, `--api-key API_KEY`
 _SHELL_REFERENCE = re.compile(r"\$[A-Za-z_]\w*|\$\(.*|`.*|\{\{.*|%\(\w+\)s|%\w+%", re.DOTALL)
 _CODE = re.compile(r"(?:[a-z_][a-z_0-9]*\.)+[a-z_]+")
 _PATH = re.compile(
@@ -117,6 +118,7 @@ def is_placeholder(value: str) -> bool:
     value = value.strip("'\"")
     return (
         _LITERAL.fullmatch(value) is not None
+        or _USAGE.fullmatch(value) is not None
         or has_reference(value)
         or _SHELL_REFERENCE.fullmatch(value) is not None
         or "***" in value
