@@ -6,9 +6,11 @@ import base64
 import json
 import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import Any
@@ -90,7 +92,8 @@ class Bridge:
         with self._lock:
             connection = self._open.pop(request, None)
         if connection is not None and connection.sock is not None:
-            connection.sock.close()
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)  # closing it would not wake whoever reads from it
 
     def _in_background(self, line: bytes, message: Mapping[str, Any]) -> None:
         thread = threading.Thread(target=self._answer, args=(line, message), daemon=True)

@@ -54,7 +54,10 @@ def _client(headers: Headers, meta: Mapping[str, Any]) -> str:
     """The name that hooks give it too, where it is one of those."""
     told = _mapping(meta.get(_CLIENT_INFO)).get("name") or headers.get("x-sitrep-client")
     name = _SAFE.sub("-", str(told or headers.get("user-agent", "").partition("/")[0]).lower()).strip("-")[:60]
-    return next((ours for begin, ours in _KNOWN.items() if name.startswith(begin)), f"mcp-{name}" if told else "mcp")
+    return next(
+        (ours for begin, ours in _KNOWN.items() if name.startswith(begin)),
+        f"mcp-{name}" if told and name != "mcp" else "mcp",
+    )
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
