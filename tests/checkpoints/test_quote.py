@@ -73,7 +73,7 @@ def test_hostile_text_stays_in_its_place(client: TestClient) -> None:
 
 
 HEADS = {
-    "Now", "Next steps", "Goal and directives", "Decisions and rejected options", "Best configuration", "Benchmarks",
+    "Now", "Next steps", "Goal and directives", "Contradictions", "Decisions and rejected options", "Best configuration", "Benchmarks",
     "References", "Artifacts", "Launches before", "Models", "Hardware", "Stack", "Training",
 }  # fmt: skip
 
