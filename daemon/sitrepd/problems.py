@@ -25,6 +25,12 @@ def problem(status: int, title: str, detail: str, headers: dict[str, str] | None
     return JSONResponse(redact_json(body), status, headers, media_type=MEDIA_TYPE)
 
 
+def _path(request: Request) -> str:
+    """As it was asked for; a secret in it is looked for in the decoded path, where no escape hides it."""
+    decoded = request.scope["path"]
+    return request.url.path if redact_text(decoded) == decoded else redact_text(decoded)
+
+
 def install(app: FastAPI) -> None:
     app.add_exception_handler(SitrepError, _told)
     app.add_exception_handler(RequestValidationError, _invalid)
@@ -34,7 +40,7 @@ def install(app: FastAPI) -> None:
 
 async def _told(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, SitrepError)
-    return problem(error.status, error.title, error.detail, instance=request.url.path, **error.extra)
+    return problem(error.status, error.title, error.detail, instance=_path(request), **error.extra)
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
@@ -42,10 +48,10 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     if _is_no_json(request, error):
         came = request.headers.get("content-type", "").partition(";")[0] or "no type"
         detail = f"The body came as {came}, and JSON is wanted: send it with the header Content-Type: application/json."
-        return problem(415, "Unsupported media type", detail, instance=request.url.path)
+        return problem(415, "Unsupported media type", detail, instance=_path(request))
     errors = [{"field": _place(one), "message": message(one)} for one in error.errors()]
     detail = "; ".join(f"{one['field'] or 'body'}: {one['message']}" for one in errors[:5])
-    return problem(422, "Invalid input", f"{detail}.", instance=request.url.path, errors=errors)
+    return problem(422, "Invalid input", f"{detail}.", instance=_path(request), errors=errors)
 
 
 def _is_no_json(request: Request, error: RequestValidationError) -> bool:
@@ -60,18 +66,18 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     title = HTTPStatus(error.status_code).phrase
     detail = str(error.detail)
     if error.status_code == 404 and detail == title:
-        detail = f"There is nothing at {request.url.path}. The API is described at /api/v1/openapi.json."
+        detail = f"There is nothing at {_path(request)}. The API is described at /api/v1/openapi.json."
     headers = dict(error.headers) if error.headers else None
-    return problem(error.status_code, title, detail, headers, instance=request.url.path)
+    return problem(error.status_code, title, detail, headers, instance=_path(request))
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     told = explain(error)
     if isinstance(told, SitrepError):
         return await _told(request, told)
-    log.error("%s %s failed", request.method, redact_text(request.url.path), exc_info=error)
+    log.error("%s %s failed", request.method, _path(request), exc_info=error)
     detail = f"The daemon failed with {type(error).__name__}; its log has the details. Nothing was stored."
-    return problem(500, "Internal error", detail, instance=request.url.path)
+    return problem(500, "Internal error", detail, instance=_path(request))
 
 
 def _place(error: Any) -> str:

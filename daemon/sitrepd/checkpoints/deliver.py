@@ -19,6 +19,7 @@ from sitrepd.checkpoints.quote import one_line
 from sitrepd.checkpoints.render import short, to_markdown
 from sitrepd.checkpoints.service import checkpoints
 from sitrepd.clock import iso, utc_now
+from sitrepd.redact import redact_text
 from sitrepd.runtime import Runtime
 from sitrepd.storage import events, ids
 
@@ -60,7 +61,7 @@ async def resume(
     now = utc_now()
     delivery = Delivery(
         id=number, session_id=row.session_id, at=now, observed_at=now, provenance="observed", checkpoint_id=row.id,
-        to=to, budget=budget, bytes=len(text.encode()), conversation=conversation, channel=channel,
+        to=redact_text(to), budget=budget, bytes=len(text.encode()), conversation=conversation, channel=channel,
     )  # fmt: skip
     await runtime.store.write_async(lambda db: _remember(db, delivery, runtime.settings.deliveries_keep))
     return Handover(text, ids.public_id("C", row.id or 0), number)

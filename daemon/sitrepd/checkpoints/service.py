@@ -19,6 +19,7 @@ from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.render import render
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import InvalidFact, UnknownId
+from sitrepd.redact import redact_text
 from sitrepd.runtime import Runtime
 from sitrepd.sections import Document
 from sitrepd.storage import events, ids
@@ -63,6 +64,7 @@ class Checkpoints:
 
     async def make(self, session_id: int, trigger: str, cause: str | None = None) -> Made:
         """A checkpoint of the session as it is now; the latest one again where no fact has changed since."""
+        trigger, cause = redact_text(trigger), redact_text(cause) if cause else cause
         async with self._making:
             collected, previous = await asyncio.to_thread(self._collect, session_id)
             if previous is not None and previous.digest == collected.digest:
