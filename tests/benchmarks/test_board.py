@@ -9,20 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlmodel import Session
+from sqlmodel import Session, col, delete
 from tests.perf.sessions import long_session
 
 from sitrepd import facts, portable
 from sitrepd.benchmarks import board
+from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
 from sitrepd.checkpoints.collect import collect
+from sitrepd.checkpoints.render import render
+from sitrepd.checkpoints.service import model
+from sitrepd.checkpoints.templates import Templates
 from sitrepd.clock import utc_now
 from sitrepd.facts import Scope
 from sitrepd.settings import load_settings
 from sitrepd.slices import load_registry
+from sitrepd.storage import events
+from sitrepd.storage.base import Event
 from sitrepd.storage.store import Store
 
 NOW = utc_now()
 REGISTRY = load_registry()
+TEMPLATES = Templates(None)
 
 
 @pytest.fixture
@@ -41,15 +48,17 @@ def imported(store: Store, told: bytes) -> int:
         return max(row.id or 0 for row in db.exec(facts.select(REGISTRY.by_word["session"].table)).all())  # type: ignore[attr-defined]
 
 
-def told(db: Session, session: int) -> str:
-    """All that a checkpoint would hold, in order."""
+def told(db: Session, session: int, templates: Templates = TEMPLATES) -> str:
+    """All that a checkpoint would hold, in order, and its texts."""
     collected = collect(db, REGISTRY, session, NOW)
-    return json.dumps([collected.digest, *(section.model_dump() for section in collected.sections)])
+    rendered = model(1, "2026-12-01T00:00:00Z", collected, "asked", None)
+    texts = [render(rendered, "md", budget, templates) for budget in (None, 9000, 2000)]
+    return json.dumps([collected.digest, rendered, *texts])
 
 
 def anew(db: Session, session: int) -> str:
     board.forget()
-    return told(db, session)
+    return told(db, session, Templates(None))
 
 
 def alter(store: Store, session: int, chance: random.Random) -> None:
@@ -108,7 +117,7 @@ def _run(chance: random.Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_kept_says_the_same_as_all_rows(store: Store, seed: int) -> None:
+def test_what_is_kept_says_the_same_as_all_rows_and_fresh_templates(store: Store, seed: int) -> None:
     chance = random.Random(seed)
     sessions = [imported(store, long_session(3, 3, count, 9)) for count in (1, 20, 205)]
     for _ in range(15):
@@ -142,3 +151,29 @@ def test_of_many_findings_the_weightiest_are_told_and_the_rest_is_counted(store:
         assert len(items) == 100
         assert sections[name].data["earlier"] == 200
         assert {item["status"] for item in items} <= {"confirmed", "open"}
+
+
+def test_a_run_that_is_gone_and_changes_that_nobody_remembers_are_noticed(store: Store) -> None:
+    session = imported(store, long_session(3, 3, 20, 9))
+    runs = REGISTRY.by_word["benchmark"]
+    scope = Scope(REGISTRY, "told:test", session)
+
+    def change(db: Session, forgotten: bool) -> None:
+        row = facts.get(db, runs, "B3")
+        facts.update(db, runs, row, runs.update.model_validate({"note": f"forgotten: {forgotten}"}), scope)
+        db.flush()
+        if forgotten:
+            events.forget(db, col(Event.kind).startswith("benchmark."))
+            events.record(db, "session.updated", "S1", session)
+
+    def drop_and_tell(db: Session) -> None:
+        facts.tell(db, runs, runs.create.model_validate({"metrics": {"output_throughput": 99}}), scope)
+        db.exec(delete(BenchmarkMetric).where(col(BenchmarkMetric.benchmark_id) == 5))
+        db.exec(delete(Benchmark).where(col(Benchmark.id) == 5))
+
+    with store.read() as db:
+        told(db, session)
+    for job in (lambda db: change(db, False), lambda db: change(db, True), drop_and_tell):
+        store.write(job)
+        with store.read() as db:
+            assert told(db, session) == anew(db, session)

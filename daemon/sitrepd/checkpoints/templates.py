@@ -25,7 +25,7 @@ from jinja2 import (
 from sitrepd.checkpoints import budget, quote, sandbox
 from sitrepd.checkpoints.budget import Part, Piece
 from sitrepd.checkpoints.compiled import compiled
-from sitrepd.checkpoints.kept_parts import KeptParts
+from sitrepd.checkpoints.kept_texts import KeptTexts
 from sitrepd.checkpoints.shorten import shorter
 from sitrepd.paths import resource_dir
 
@@ -56,7 +56,7 @@ class Templates:
         kept = compiled(cache_dir)
         self._shipped = self._all = self._pages = sandbox.environment(FileSystemLoader(shipped), kept)
         self._user = user_dir / "checkpoint" if user_dir is not None else None
-        self._kept = KeptParts(shipped, _SUFFIX)
+        self._kept = KeptTexts(shipped, _SUFFIX)
         self._names = {path.name.removesuffix(_SUFFIX) for path in shipped.glob(f"*{_SUFFIX}")}
         if self._user is not None:
             self._all = sandbox.careful_environment(_UserFirst(self._user, shipped))
@@ -76,18 +76,18 @@ class Templates:
         section = {**section, "terse": about.terse}
         try:
             if self._all is self._shipped:
-                return self._kept.part(section, lambda: _set(self._shipped, section, about))
+                return self._kept.part(section, lambda: _set(self._shipped, section, about, self._kept.text))
             with sandbox.metered():
-                return _set(self._all, section, about, own=True)
+                return _set(self._all, section, about, _anew, own=True)
         except Failure as failure:
             return _with_notice(self._otherwise(section, about), section, failure)
 
     def _otherwise(self, section: Mapping[str, Any], about: _About) -> Part:
         """By the shipped template; by none, where the items are not as it knows them (of another version)."""
         try:
-            return _set(self._shipped, section, about)
+            return _set(self._shipped, section, about, _anew)
         except Failure:
-            return _set(self._shipped, {**section, "name": "section"}, about)
+            return _set(self._shipped, {**section, "name": "section"}, about, _anew)
 
     def _added(self, known: Collection[str]) -> list[str]:
         """Names of the user's templates that are of no section that there is."""
@@ -139,7 +139,15 @@ class _UserFirst(BaseLoader):
         return text, name, lambda: is_fresh() and not (self._user / template).is_file()
 
 
-def _set(environment: Environment, section: Mapping[str, Any], about: _About, own: bool = False) -> Part:
+def _anew(_section: Mapping[str, Any], _item: Mapping[str, Any], make: Callable[[], str]) -> str:
+    return make()
+
+
+def _set(
+    environment: Environment, section: Mapping[str, Any], about: _About,
+    known: Callable[[Mapping[str, Any], Mapping[str, Any], Callable[[], str]], str], own: bool = False,
+) -> Part:  # fmt: skip
+    """The section by its template; `known` gives the text of an item, or has it made."""
     template = _load(environment, section["name"])
     context = {"section": SimpleNamespace(**section), "sections": about.sections, "checkpoint": about.checkpoint}
     module = _guard(template, lambda: template.make_module(context))
@@ -150,11 +158,17 @@ def _set(environment: Environment, section: Mapping[str, Any], about: _About, ow
         text = check(_guard(template, lambda: str(module)))
         return budget.part(section, "", _whole(section, text))
     title = _guard(template, head) if head is not None else f"## {quote.one_line(section['title'])}"
-    texts = [check(_guard(template, functools.partial(item, one)).strip("\n")) for one in section["items"]]
+
+    def whole(one: Mapping[str, Any]) -> str:
+        return known(section, one, lambda: check(_guard(template, functools.partial(item, one)).strip("\n")))
+
+    def shorter_forms(one: Mapping[str, Any]) -> list[str]:
+        return _shorter(lambda form: known(section, form, lambda: item(form).strip("\n")), one)
+
     pieces = [
-        budget.piece(section, number, text, functools.partial(_shorter, item, section["items"][number]))
-        for number, text in enumerate(texts)
-        if text.strip()
+        budget.piece(section, number, told, functools.partial(shorter_forms, one))
+        for number, one in enumerate(section["items"])
+        if (told := whole(one)).strip()
     ]
     return budget.part(section, check(title.strip("\n")), pieces)
 
@@ -188,11 +202,11 @@ def _closes(fence: str, line: str) -> bool:
     return told[:1] == fence[0] and set(told) == {fence[0]} and len(told) >= len(fence)
 
 
-def _shorter(item: Callable[..., str], told: Mapping[str, Any]) -> list[str]:
+def _shorter(text: Callable[[Mapping[str, Any]], str], told: Mapping[str, Any]) -> list[str]:
     """The shorter forms by the same macro; one that cannot tell them costs only these forms."""
     try:
         with sandbox.metered():
-            return [item(form).strip("\n") for form in shorter(told)]
+            return [text(form) for form in shorter(told)]
     except Exception:
         return []
 
