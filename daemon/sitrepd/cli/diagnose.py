@@ -26,7 +26,10 @@ class LogUnreadable(SitrepError):
 def diagnose(
     cli: Cli,
     logfile: Annotated[
-        str, typer.Argument(metavar="LOGFILE", help="The log of a server, of any machine; - reads it from a pipe.")
+        str,
+        typer.Argument(
+            metavar="LOGFILE", help="The log of a server, of any machine, packed or not; - reads it from a pipe."
+        ),
     ],
     model_folder: Annotated[
         str | None,

@@ -83,6 +83,17 @@ _VLLM_END = [
     "(APIServer pid=1)     sys.exit(main())",
     "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
 ]
+_LLAMA = [
+    "main: HTTP server is listening, hostname: 127.0.0.1, port: 8080, http threads: 11",
+    "main: loading model",
+    "srv    load_model: loading model '/models/q.gguf'",
+    "llm_load_vocab: missing or unrecognized pre-tokenizer type, using: 'default'",
+]
+_LLAMA_END = [
+    "llama_model_load_from_file_impl: failed to load model",
+    "srv    load_model: failed to load model, '/models/q.gguf'",
+    "main: exiting due to model loading error",
+]
 _END = [
     "",
     "[2026-11-02 10:01:12] Received sigquit from a child process. It usually means the child failed.",
@@ -98,6 +109,7 @@ _FRAMES = {
 _MACROS = {
     "start": _START, "begin": _BEGIN, "loaded": _LOADED, "pooled": _POOLED, "http": _HTTP, "ready": _READY, "decode": _DECODE,
     "vllm": _VLLM, "vllm_ready": _VLLM_READY, "vllm_end": _VLLM_END, "end": _END,
+    "llama": _LLAMA, "llama_end": _LLAMA_END,
 }  # fmt: skip
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import os
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -122,3 +126,20 @@ def test_earlier_server_in_the_same_log_is_over() -> None:
 def test_prefixes(line: str, key: str, text: str) -> None:
     told = split(line)
     assert (told.key, told.text) == (key, text)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress], ids=["gzip", "bzip2", "xz"])
+def test_packed_logs_are_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    packed = pack((READY + HIT).encode())
+    path = tmp_path / "server.log.packed"
+    path.write_bytes(packed)
+    assert diagnose(path).category == diagnose(io.BytesIO(packed)).category == "cuda_illegal_memory"
+
+
+def test_of_a_packed_log_that_is_cut_what_is_there_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress((READY + HIT + os.urandom(40_000).hex()).encode())[:-9000])
+    assert diagnose(path).category == "cuda_illegal_memory"
+    path.write_bytes(b"\x1f\x8bnothing")
+    with pytest.raises(OSError, match="cannot be unpacked"):
+        diagnose(path)

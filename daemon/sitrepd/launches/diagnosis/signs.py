@@ -21,6 +21,7 @@ _DEATH = re.compile(
     r"|AsyncLLMEngine has failed|MQLLMEngine terminated|server exited (?:early )?with code|include_parent=True|^Killed$"
     r"|exited with code [1-9]\d*|\(core dumped\)|Worker proc \S+ died unexpectedly|[Ww]orker.{0,40} died"
     r"|child process .{0,40}(?:died|exited)|Shutting down.{0,30}(?:due to|because)"
+    r"|exiting due to .{0,40}error|^(?:main: )?error: unable to load model"
 )
 _EXIT_CODE = re.compile(r"(?:[Ee]xit code:? ?\(?|exited (?:early )?with code |\(exit code: |with code )(?P<code>-?\d+)")
 _FALL = re.compile(r"[Rr]eceived sigquit|SIGQUIT received|include_parent=True")
@@ -38,7 +39,7 @@ _WORDS = (
     "SIGQUIT", "xit", "dead", "died", "Engine",
     "engine", "Killed", "core dumped", "hutting", "SIGTERM", "SIGINT", "signal",
     "Finished server", "Keyboard", "Gracefully",
-    "include_parent",
+    "include_parent", "xiting", "unable to load",
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from sitrepd.launches.diagnosis.packed import unpacked
+
 MAX_LINE_BYTES = 64 * 1024
 _HEAD_BYTES = 4 << 20
 _TAIL_BYTES = 3 << 20
@@ -56,17 +58,21 @@ def from_lines(lines: Iterable[str]) -> Iterator[Physical]:
 
 @contextmanager
 def opened(log: Path | str | BinaryIO, begin: int = 0) -> Iterator[Iterator[Physical]]:
-    """The lines of a file from a byte on, or of a stream, which goes into a temporary file first; raises OSError."""
+    """The lines of a file from a byte on, or of a stream, packed or not; what is no plain file goes into one first.
+
+    Raises OSError.
+    """
     if isinstance(log, (str, Path)):
         with open(log, "rb") as file:
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                yield _all_of(file, begin)
+                with unpacked(file) as plain:
+                    yield _all_of(plain, begin)
             else:
-                with _spooled(file) as spool:
-                    yield _all_of(spool)
+                with _spooled(file) as spool, unpacked(spool) as plain:
+                    yield _all_of(plain)
         return
-    with _spooled(log) as spool:
-        yield _all_of(spool)
+    with _spooled(log) as spool, unpacked(spool) as plain:
+        yield _all_of(plain)
 
 
 @contextmanager

@@ -31,7 +31,8 @@ def _other_port(case: Case) -> str:
 def _is_inner(case: Case) -> bool:
     words = (case.text + case.frames).lower()
     return any(
-        word in words for word in ("nccl", "tcpstore", "distnetwork", "server socket", "rpc_port", "zmq", "dist_init")
+        word in words
+        for word in ("nccl", "tcpstore", "distnetwork", "the server socket", "rpc_port", "zmq", "dist_init")
     )
 
 
@@ -131,9 +132,9 @@ RULES: tuple[Rule, ...] = (
         r"|NCCL WARN .*(?:[Ff]ailed|error)"
         r"|ncclCommInitRank.*fail|libnccl.*(?:error|failed)|Gloo connectFullMesh failed|gloo.*(?:timed? ?out"
         r"|Unable to find interface)"
-        r"|unable to find address for|Unable to find address for",
+        r"|unable to find address for|Unable to find address for|nvshmem (?:initialization|setup connections) failed",
         "NCCL could not set up or use the connection between the ranks",
-        "A call of NCCL (or Gloo) failed; its first warning in the log says which transport.",
+        "A call of NCCL (or Gloo, or NVSHMEM) failed; its first warning in the log says which transport.",
         _NCCL_FIX,
         needs=lambda case: not _is_aftermath(case),
         standing="follows",

@@ -113,6 +113,16 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "quantization",
+        r"Attempted to load weight \(torch\.Size\(\[\d+, 1\]\)\) into parameter",
+        "The checkpoint holds packed 4-bit weights, and the layers were made for whole ones",
+        lambda case: f"bitsandbytes packs a matrix into one column: {case.incident.cause[1][:200]}",
+        "--quantization bitsandbytes --load-format bitsandbytes, where this model supports it; else a checkpoint "
+        "quantized otherwise (AWQ, GPTQ, FP8).",
+        on="block",
+        needs=lambda case: not case.is_draft,
+    ),
+    rule(
+        "quantization",
         r"KeyError: '[\w.]*(?:weight_scale|scale_inv|qweight|qzeros|g_idx|experts\.w\d+_)[\w.]*'",
         "The model has no place for the quantized weights of its checkpoint",
         lambda case: (
