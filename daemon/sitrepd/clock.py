@@ -9,7 +9,8 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def iso(moment: datetime) -> str:
-    """ISO 8601 with a Z, to the second where there is no fraction."""
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
-    return text.replace("+00:00", "Z")
+def iso(moment: datetime, timespec: str | None = None) -> str:
+    """ISO 8601 with a Z, to the second where there is no fraction; `timespec` says otherwise."""
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    told = in_utc.isoformat(timespec=timespec or ("milliseconds" if moment.microsecond else "seconds"))
+    return told.replace("+00:00", "Z")

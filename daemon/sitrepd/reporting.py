@@ -54,6 +54,11 @@ def count(report: Report, word: str, *conditions: Any) -> int:
     return report.db.exec(query).one()
 
 
+def among(column: Any, numbers: Iterable[int]) -> Any:
+    """The condition that the column holds one of the numbers; they are put into the query as one list."""
+    return col(column).in_(sql.bindparam(None, list(numbers), expanding=True, unique=True))
+
+
 def children(
     report: Report, table: Any, owner: str, numbers: Sequence[int], names: Sequence[str], *conditions: Any
 ) -> dict[int, list[Any]]:
@@ -63,7 +68,7 @@ def children(
         return found
     key = getattr(table, owner)
     few = len(numbers) <= 500
-    chosen = col(key).in_(numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
+    chosen = among(key, numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
     wanted = set(numbers)
     for row in _fetch(report, table, (owner, *names), (chosen, *conditions), col(key), col(table.id)):
         if row[0] in wanted:
@@ -85,7 +90,7 @@ def names_of(report: Report, word: str, numbers: Iterable[int | None]) -> dict[i
     if not wanted:
         return {}
     prefix = report.registry.by_word[word].prefix
-    found = rows(report, word, ("id", "name"), col(table_of(report, word).id).in_(wanted), everywhere=True)
+    found = rows(report, word, ("id", "name"), among(table_of(report, word).id, wanted), everywhere=True)
     return {number: {"id": ids.public_id(prefix, number), "name": name} for number, name in found}
 
 
@@ -95,7 +100,7 @@ def public(prefix: str, number: int | None) -> str | None:
 
 def when(moment: datetime | None) -> str | None:
     """To the second, since a checkpoint is read by people."""
-    return iso(moment.replace(microsecond=0)) if moment is not None else None
+    return iso(moment, "seconds") if moment is not None else None
 
 
 def told_at(report: Report, row: Any) -> datetime | None:

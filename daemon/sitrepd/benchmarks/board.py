@@ -130,7 +130,7 @@ def _read(report: Report, metric: str, numbers: Sequence[int] | None = None) -> 
     both = sql.join(run.id.table, value.id.table, (value.benchmark_id == run.id) & (value.name == metric), isouter=True)
     query = sql.select(*columns).select_from(both).where(run.session_id == report.session_id).order_by(run.id)
     if numbers is not None:
-        query = query.where(run.id.in_(numbers))
+        query = query.where(r.among(run.id, numbers))
     parse = cache(_parsed)
     for row in report.db.connection().execute(query):
         yield Run(

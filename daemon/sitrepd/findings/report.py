@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
-
-from sqlmodel import col
 
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
@@ -20,6 +17,7 @@ _SECTIONS = (
     ("decisions", "Decisions and rejected options", 50, 6, True, ("rejected", "decision")),
     ("open_points", "Hypotheses and observations", 60, 25, False, ("hypothesis", "observation")),
 )
+_SECTION_OF = {kind: name for name, *_, kinds in _SECTIONS for kind in kinds}
 _LABELS = {"root_cause": "root cause", "rejected": "rejected option"}
 _OVER = ("refuted", "superseded")
 _LIST = "sitrep finding list"
@@ -31,27 +29,27 @@ def report(report: Report) -> list[Section]:
     """Sections `root_causes`, `decisions` and `open_points`; of very many, what weighs most is read whole."""
     every = r.rows(report, "finding", ("id", "kind", "status", "supersedes_id"))
     replaced = _replaced(every)
-    counts = Counter(row.kind for row in every)
-    chosen = [number for *_, kinds in _SECTIONS for number in _weightiest(every, kinds, replaced)]
-    only = () if len(chosen) == len(every) else (col(r.table_of(report, "finding").id).in_(chosen),)
+    heaviest_first = _by_weight(every, replaced)
+    chosen = [number for numbers in heaviest_first.values() for number in numbers[:_MOST]]
+    only = () if len(chosen) == len(every) else (r.among(r.table_of(report, "finding").id, chosen),)
     found = sections(r.rows(report, "finding", _COLUMNS, *only), replaced)
-    for section, (*_, kinds) in zip(found, _SECTIONS, strict=True):
-        section.data = r.present(earlier=sum(counts[kind] for kind in kinds) - len(section.items) or None)
+    for section in found:
+        section.data = r.present(earlier=len(heaviest_first[section.name][_MOST:]) or None)
     return found
+
+
+def _by_weight(newest_first: Iterable[Any], replaced: Container[int]) -> dict[str, list[int]]:
+    """Numbers by section: of what holds before those of what is over, newer before older."""
+    found: dict[str, dict[int, list[int]]] = {name: {0: [], 1: [], 2: [], 3: []} for name, *_ in _SECTIONS}
+    for number, kind, status, _ in newest_first:
+        order = 3 if number in replaced else _ORDER.get(status, 3)
+        found[_SECTION_OF[kind]][order].append(number)
+    return {name: [number for numbers in by_order.values() for number in numbers] for name, by_order in found.items()}
 
 
 def _replaced(found: Iterable[Any]) -> dict[int, str]:
     """What replaces a finding, by the number of the one that is replaced."""
     return {row.supersedes_id: f"F{row.id}" for row in found if row.supersedes_id is not None}
-
-
-def _weightiest(newest_first: Iterable[Any], kinds: Sequence[str], replaced: Mapping[int, str]) -> list[int]:
-    """Numbers of what holds before those of what is over, newer before older."""
-    by_order: dict[int, list[int]] = {}
-    for number, kind, status, _ in newest_first:
-        if kind in kinds:
-            by_order.setdefault(_order("superseded" if number in replaced else status), []).append(number)
-    return [number for order in sorted(by_order) for number in by_order[order]][:_MOST]
 
 
 def sections(found: Sequence[Any], replaced: Mapping[int, str] | None = None) -> list[Section]:
