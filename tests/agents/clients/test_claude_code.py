@@ -1,0 +1,129 @@
+"""The real Claude Code: what its model is asked, before and after it compacts its context."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.clients.having import Home, home, program
+from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
+from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
+from tests.daemons import Daemon
+from tests.helpers import wait_until
+
+pytestmark = pytest.mark.clients
+# More than the context of any of its models: the next request is that of the summariser.
+_FULL = 990_000
+_OFFLINE = {
+    "ANTHROPIC_API_KEY": "dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1",
+}  # fmt: skip
+
+
+@pytest.fixture
+def at(tmp_path: Path, daemon: Daemon) -> Iterator[Home]:
+    with home(tmp_path, daemon, **_OFFLINE) as found:
+        found.install("claude-code")
+        yield found
+
+
+def prompt(at: Home, url: str, text: str, *options: str) -> dict[str, Any]:
+    """One turn without a screen; what it says of itself."""
+    at.env["ANTHROPIC_BASE_URL"] = url
+    command = (program("claude"), "-p", "--output-format", "json", "--allowedTools", "Bash,mcp__sitrep", *options)
+    told: dict[str, Any] = json.loads(at.run(*command, told=text).stdout)
+    assert not told["is_error"], told
+    return told
+
+
+def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> None:
+    echo = Turn(tool="Bash", arguments={"command": "echo from-bash", "description": "echo"}, tokens=_FULL)
+    with model(echo, Turn(names_the_checkpoint)) as (script, url):
+        told = prompt(at, url, "Start. Always measure three times.")
+    before, after = script.of("agent")
+    (summary,) = script.of("summary")
+    whole_and_once(at, before)
+    instructions = summary.parts[-1].partition("Additional Instructions:")[2]
+    assert "Sitrep hands the whole checkpoint" in instructions
+    assert "No hacks that cut precision." in instructions
+    checkpoint, delivery = whole_and_once(at, after)
+    assert SUMMARY in after.text
+    assert told["result"] == f"I go on from {checkpoint}."
+    row = wait_until(lambda: next((d for d in at.facts("deliveries") if d["id"] == delivery and d.get("proof")), None))
+    assert (row["echoed"], row["proof"], row["conversation"]) == (True, "transcript", told["session_id"])
+    messages = [(one["text"], one["synthetic"]) for one in at.facts("messages")]
+    assert messages[-1] == ("Start. Always measure three times.", False)
+    compaction = at.facts("compactions")[-1]
+    assert (compaction["client"], compaction["trigger"]) == ("claude-code", "auto")
+    assert SUMMARY in compaction["summary"]
+    assert "D1" in [one["id"] for one in compaction["lost"]]
+
+
+def test_what_stands_in_the_conversation_is_not_sent_again_when_it_goes_on(at: Home) -> None:
+    with model(Turn(names_the_checkpoint), Turn("second")) as (script, url):
+        told = prompt(at, url, "Start.")
+        wait_until(
+            lambda: any(d.get("proof") and d.get("conversation") == told["session_id"] for d in at.facts("deliveries"))
+        )
+        prompt(at, url, "Go on.", "--resume", told["session_id"])
+    _, again = script.of("agent")
+    whole_and_once(at, again)
+    assert "Sitrep: checkpoint" in again.text
+    assert "stands above" in again.text
+
+
+def test_a_manual_compaction_and_the_next_prompt(at: Home) -> None:
+    with model(Turn("first"), Turn(names_the_checkpoint)) as (script, url):
+        session = prompt(at, url, "Start.")["session_id"]
+        prompt(at, url, "/compact keep exact numbers", "--resume", session)
+        prompt(at, url, "Go on.", "--resume", session)
+    (summary,) = script.of("summary")
+    assert "keep exact numbers" in summary.parts[-1]
+    whole_and_once(at, script.of("agent")[-1])
+
+
+def test_its_tools_are_there_and_what_they_give_reaches_the_model(at: Home) -> None:
+    finding = {"kind": "rejected", "title": "FP8 KV cache", "reason": "accept rate halves"}
+    calls = (
+        Turn(tool="mcp__sitrep__get_checkpoint"),
+        Turn(tool="mcp__sitrep__record_finding", arguments=finding),
+        Turn("done"),
+    )
+    with model(*calls) as (script, url):
+        prompt(at, url, "Start.")
+    first, second, third = script.of("agent")
+    assert "mcp__sitrep__get_checkpoint" in first.tools, "always loaded, with its description"
+    assert "After any loss of context" in first.text
+    assert second.text.count(HANDED) == 2
+    assert "\\n" not in second.parts[-1], "plain text, not JSON"
+    assert "recorded in" in third.text
+    recorded = at.facts("findings")[-1]
+    assert (recorded["title"], recorded["provenance"]) == ("FP8 KV cache", "told:claude-code")
+    assert {one["channel"] for one in at.facts("deliveries")} >= {"hook", "mcp"}
+
+
+def test_an_empty_wish_is_answered_by_the_checkpoint(at: Home) -> None:
+    with model(Turn("first"), Turn("second")) as (script, url):
+        session = prompt(at, url, "Start.")["session_id"]
+        prompt(at, url, "status", "--resume", session)
+    assert script.of("agent")[-1].text.count(HANDED) >= 2
+    assert at.facts("checkpoints")[-1]["trigger"] == "empty message"
+
+
+def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:
+    at.env["SITREP_DATA_DIR"] = str(tmp_path / "nothing")
+    with model(Turn("ok")) as (script, url):
+        assert prompt(at, url, "Start.")["result"] == "ok"
+    (asked,) = script.of("agent")
+    assert "its daemon does not run" in asked.text
+    assert asked.text.count("Sitrep keeps the state of this work, but") == 1
+
+
+def test_with_a_daemon_that_does_not_answer_it_goes_on(at: Home, tmp_path: Path) -> None:
+    with deaf_daemon(tmp_path / "d") as store, model(Turn("ok")) as (script, url):
+        at.env["SITREP_DATA_DIR"] = str(store)
+        assert prompt(at, url, "Start.")["result"] == "ok"
+    (asked,) = script.of("agent")
+    assert "its daemon did not answer within a second" in asked.text
