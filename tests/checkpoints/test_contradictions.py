@@ -142,6 +142,15 @@ def test_a_path_that_does_not_exist_on_this_host_is_told(client: TestClient, tmp
     assert text.count("does not exist") == 1
 
 
+def test_logs_that_do_not_exist_any_more_are_told_at_once(client: TestClient, tmp_path: Path) -> None:
+    tell(client, "sessions", name="s")
+    kept = tmp_path / "kept.log"
+    kept.touch()
+    for log in (kept, tmp_path / "a.log", tmp_path / "b.log"):
+        tell(client, "launches", start=False, command="serve", state="exited", log_path=str(log))
+    assert "- L2, L3: the logs do not exist on this host any more\n" in latest(client)
+
+
 def test_paths_of_an_imported_session_may_be_anywhere(client: TestClient) -> None:
     telling.tell_reference(client)
     assert "does not exist" not in latest(client)

@@ -26,7 +26,7 @@ def differences(report: Report, sections: Sequence[Section]) -> Iterator[tuple[s
     by_name = {section.name: section.items for section in sections}
     # What an imported session names without a host may be anywhere.
     anywhere = report.session.imported_from is not None
-    yield from _paths(here, anywhere, by_name.get("artifacts", ()))
+    yield from _paths(here, anywhere, by_name.get("artifacts", ()), by_name.get("launches", ()))
     yield from _servers(here, anywhere, report.live.get("servers"), by_name.get("now", ()))
 
 
@@ -38,15 +38,29 @@ def _is_here(item: Mapping[str, Any], here: int, anywhere: bool) -> bool:
 # --- paths -------------------------------------------------------------------------------------------------------
 
 
-def _paths(here: int, anywhere: bool, artifacts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Sequence[str]]]:
-    those = {
-        item["id"]: os.path.expanduser(item["path"])
-        for item in artifacts
-        if _is_here(item, here, anywhere) and item["path"][:1] in "/~" and "$" not in item["path"]
+def _paths(
+    here: int, anywhere: bool, artifacts: Iterable[Mapping[str, Any]], over: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Files that are named one by one, and logs, of which many may have been tidied away, at once."""
+    named = {
+        item["id"]: path for item in artifacts if (path := _path(item.get("path"))) and _is_here(item, here, anywhere)
     }
-    gone = missing(dict(list(those.items())[-_PATHS:]))
+    logs = {
+        item["id"]: path for item in over if (path := _path(item.get("log_path"))) and _is_here(item, here, anywhere)
+    }
+    gone = missing(dict([*logs.items(), *named.items()][-_PATHS:]))
     for public_id in gone:
-        yield f"{public_id} names {_one(those[public_id])}, which does not exist on this host", [public_id]
+        if public_id in named:
+            yield f"{public_id} names {_one(named[public_id])}, which does not exist on this host", [public_id]
+    without = sorted((one for one in gone if one in logs), key=lambda one: int(one[1:]))
+    if without:
+        which = "log does" if len(without) == 1 else "logs do"
+        yield f"{', '.join(without)}: the {which} not exist on this host any more", without
+
+
+def _path(told: str | None) -> str | None:
+    """Where it is, if that can be looked up."""
+    return os.path.expanduser(told) if told and told[0] in "/~" and "$" not in told else None
 
 
 def missing(paths: Mapping[str, str], wait_s: float = _WAIT_S) -> list[str]:
