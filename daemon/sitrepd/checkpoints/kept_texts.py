@@ -57,21 +57,23 @@ class KeptTexts:
             return make()
         said = {name: value for name, value in item.items() if name not in _PLACING}
         key = _key([section["name"], section["terse"], said])
-        text = self._texts[key] if key in self._texts else make()
+        known = self._texts.get(key)
+        text = make() if known is None else known
         return text if len(text) > _LONGEST else _latest(self._texts, key, lambda: text, _TEXTS)
 
     def _looks_wider(self, name: str) -> tuple[bool, bool]:
         """Whether its template looks at more than the section, and whether its items look at more than themselves."""
-        if name not in self._wider:
+        found = self._wider.get(name)
+        if found is None:
             path = self._folder / f"{name}{self._suffix}"
             whole = path.read_text() if path.is_file() else ""
             shared = "".join(one.read_text() for one in self._folder.glob(f"_*{self._suffix}"))
             macro = whole.partition("{% macro item(")[2]
-            self._wider[name] = (
+            found = self._wider[name] = (
                 not whole or _WIDER.search(whole + shared) is not None,
                 not macro or _WIDER_THAN_ITEM.search(macro + shared) is not None,
             )
-        return self._wider[name]
+        return found
 
 
 def _key(told: Any) -> bytes:
@@ -79,8 +81,9 @@ def _key(told: Any) -> bytes:
 
 
 def _latest(kept: OrderedDict[bytes, _T], key: bytes, make: Callable[[], _T], most: int) -> _T:
-    """What is kept under the key, made if need be; what was not asked for longest gives way."""
-    kept[key] = value = kept.pop(key) if key in kept else make()
+    """What is kept under the key, made if need be; what was not asked for longest gives way. Threads may share it."""
+    known = kept.pop(key, None)
+    kept[key] = value = make() if known is None else known
     if len(kept) > most:
         kept.popitem(last=False)
     return value

@@ -48,8 +48,9 @@ def _report(report: Report) -> Sequence[Section]:
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.checkpoints.idle import Watch
     from sitrepd.checkpoints.presence import Presence
+    from sitrepd.checkpoints.warm_up import WarmUp
 
-    return (Watch(runtime), Presence(runtime))
+    return (Watch(runtime), Presence(runtime), WarmUp(runtime))
 
 
 SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report)
