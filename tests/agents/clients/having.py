@@ -25,6 +25,8 @@ LIMIT_S = 240
 _INSTALL_S = 900
 # Nothing of whoever runs the tests reaches a client: neither keys nor the settings of another one around it.
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SITREP_ADOPT", "SITREP_CHECKPOINT_QUIET_S", "PYTHONPYCACHEPREFIX")
+# Whatever does not go to this machine goes nowhere.
+_NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
 _NATIVE = {
     "claude": "@anthropic-ai/claude-code-linux-x64/claude",
     "opencode": "opencode-linux-x64/bin/opencode",
@@ -81,7 +83,7 @@ class Home:
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {"HOME": str(self.path), "TERM": "xterm-256color", "SITREP_DATA_DIR": str(self.daemon.data_dir),
-               "SITREP_NO_START": "1", "NO_PROXY": "127.0.0.1,localhost"}  # fmt: skip
+               "SITREP_NO_START": "1", "NO_PROXY": "127.0.0.1,localhost"} | _NOWHERE  # fmt: skip
         return kept | own | self.env
 
     def run(self, *command: str, told: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -64,10 +64,11 @@ class Model:
 
     def take(self, body: dict[str, Any]) -> tuple[Asked, Turn]:
         parts = tuple(_texts(body.get("system"))) + tuple(_texts(body.get("instructions")))
-        parts += tuple(text for one in _messages(body) for text in _texts(one.get("content")))
+        parts += tuple(text for one in _messages(body) for text in _texts(one.get("content") or one.get("output")))
         last = parts[-1] if parts else ""
         kind = "agent"
-        if any(word in last or (parts and parts[0].startswith(word)) for word in _SUMMARISERS):
+        # A hook may have its say behind the question.
+        if any(word in part for word in _SUMMARISERS for part in (*parts[:1], *parts[-3:])):
             kind = "summary"
         elif any(parts and (parts[0].startswith(word) or word in last) for word in _TITLES) or not body.get("tools"):
             kind = "other"

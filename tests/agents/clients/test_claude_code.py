@@ -45,7 +45,7 @@ def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> 
     before, after = script.of("agent")
     (summary,) = script.of("summary")
     whole_and_once(at, before)
-    instructions = summary.parts[-1].partition("Additional Instructions:")[2]
+    instructions = summary.text.partition("Additional Instructions:")[2]
     assert "Sitrep hands the whole checkpoint" in instructions
     assert "No hacks that cut precision." in instructions
     checkpoint, delivery = whole_and_once(at, after)
@@ -80,7 +80,7 @@ def test_a_manual_compaction_and_the_next_prompt(at: Home) -> None:
         prompt(at, url, "/compact keep exact numbers", "--resume", session)
         prompt(at, url, "Go on.", "--resume", session)
     (summary,) = script.of("summary")
-    assert "keep exact numbers" in summary.parts[-1]
+    assert "keep exact numbers" in summary.text
     whole_and_once(at, script.of("agent")[-1])
 
 

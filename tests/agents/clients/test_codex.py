@@ -1,0 +1,123 @@
+"""The real Codex: what its model is asked, before and after it compacts its context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.agents.clients.having import SITREP, Home, home, program
+from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
+from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
+from tests.daemons import Daemon
+from tests.helpers import wait_until
+
+pytestmark = pytest.mark.clients
+_FULL = 60_000
+_CONFIG = """\
+model = "standin-1"
+model_provider = "standin"
+check_for_update_on_startup = false
+model_context_window = 100000
+model_auto_compact_token_limit = 50000
+
+[model_providers.standin]
+name = "Stand-in"
+base_url = "http://127.0.0.1:9/v1"
+wire_api = "responses"
+env_key = "STANDIN_KEY"
+request_max_retries = 1
+stream_max_retries = 1
+
+[analytics]
+enabled = false
+
+[otel]
+exporter = "none"
+"""
+TRUSTED = ("--dangerously-bypass-hook-trust",)
+
+
+@pytest.fixture
+def at(tmp_path: Path, daemon: Daemon) -> Iterator[Home]:
+    with home(tmp_path, daemon, STANDIN_KEY="dummy") as found:
+        (found.path / ".codex").mkdir()
+        (found.path / ".codex/config.toml").write_text(_CONFIG)
+        found.install("codex")
+        yield found
+
+
+def prompt(at: Home, url: str, text: str, *options: str, trusted: bool = True) -> str:
+    """One turn without a screen; hooks that nobody has trusted yet run only where that is said."""
+    told = ("-c", f'model_providers.standin.base_url="{url}/v1"', "--skip-git-repo-check", "--json")
+    trust = TRUSTED if trusted else ()
+    return at.run(program("codex"), "exec", *trust, *told, *options, "-", told=text).stdout
+
+
+def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> None:
+    call = Turn(tool="exec_command", arguments={"cmd": "echo from-exec"}, tokens=_FULL)
+    with model(call, Turn(names_the_checkpoint)) as (script, url):
+        prompt(at, url, "Start. Always measure three times.")
+    before, after = script.of("agent")
+    assert len(script.of("summary")) == 1
+    whole_and_once(at, before)
+    checkpoint, delivery = whole_and_once(at, after)
+    assert SUMMARY in after.text
+    row = wait_until(lambda: next((d for d in at.facts("deliveries") if d["id"] == delivery and d["echoed"]), None))
+    assert (row["to"], row["checkpoint"]) == ("codex", checkpoint)
+    assert "compaction" in at.facts("checkpoints")[-1]["trigger"]
+    assert (at.facts("messages")[-1]["text"], at.facts("messages")[-1]["synthetic"]) == (
+        "Start. Always measure three times.", False,
+    )  # fmt: skip
+
+
+def test_what_stands_in_the_conversation_is_not_sent_again_when_it_goes_on(at: Home) -> None:
+    with model(Turn(names_the_checkpoint), Turn("second")) as (script, url):
+        prompt(at, url, "Start.")
+        wait_until(lambda: at.facts("deliveries")[-1]["echoed"])
+        prompt(at, url, "Go on.", "resume", "--last")
+    whole_and_once(at, script.of("agent")[-1])
+
+
+def test_its_tools_are_there_and_what_they_give_reaches_the_model(at: Home) -> None:
+    """Without asking it runs only what reads: another tool is refused, and the agent is told so."""
+    calls = (
+        Turn(tool="mcp__sitrep__get_checkpoint"),
+        Turn(tool="mcp__sitrep__search", arguments={"query": "hacks"}),
+        Turn("done"),
+    )
+    with model(*calls) as (script, url):
+        prompt(at, url, "Start.", "-c", 'approval_policy="never"')
+    first, second, third = script.of("agent")
+    assert "mcp__sitrep" in first.tools
+    assert second.text.count(HANDED) == 2
+    assert "D1" in third.parts[-1]
+    (by_tool,) = [one for one in at.facts("deliveries") if one.get("channel") == "mcp"][-1:]
+    assert by_tool["to"] == "codex"
+    assert by_tool["conversation"] == at.facts("deliveries")[-2]["conversation"]
+
+
+def test_hooks_that_nobody_has_trusted_do_not_run_and_doctor_says_so(at: Home) -> None:
+    with model(Turn("ok")) as (script, url):
+        prompt(at, url, "Start.", trusted=False)
+    (asked,) = script.of("agent")
+    assert HANDED not in asked.text
+    told = at.run(SITREP, "doctor", "codex", check=False)
+    assert "not trusted, so Codex skips without a word" in told.stdout + told.stderr
+    assert "/hooks" in told.stdout + told.stderr
+
+
+def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:
+    at.env["SITREP_DATA_DIR"] = str(tmp_path / "nothing")
+    with model(Turn("fine")) as (script, url):
+        assert "fine" in prompt(at, url, "Start.")
+    (asked,) = script.of("agent")
+    assert "its daemon does not run" in asked.text
+
+
+def test_with_a_daemon_that_does_not_answer_it_goes_on(at: Home, tmp_path: Path) -> None:
+    with deaf_daemon(tmp_path / "d") as store, model(Turn("fine")) as (script, url):
+        at.env["SITREP_DATA_DIR"] = str(store)
+        assert "fine" in prompt(at, url, "Start.", "-c", "mcp_servers.sitrep.enabled=false")
+    (asked,) = script.of("agent")
+    assert "its daemon did not answer within a second" in asked.text
