@@ -102,7 +102,8 @@ def _client(folder: Path) -> httpx2.Client:
 
 def _launch(client: httpx2.Client, folder: Path, name: str, port: int) -> str:
     script = folder / "server.py"
-    script.write_text(_SERVER)
+    if not script.exists():  # a server may be reading it
+        script.write_text(_SERVER)
     recorded = LOGS / "h200-0.5.16-eagle3-s3.log"
     command = f"{shlex.quote(sys.executable)} {script} {recorded} {port} > {folder / name} 2>&1 &"
     body = {"command": command, "cwd": str(folder), "engine": "sglang", "port": port or free_port()}
