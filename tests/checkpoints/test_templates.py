@@ -87,9 +87,10 @@ def test_items_that_no_template_knows_are_told_plainly() -> None:
     assert "- D1: odd=x" in text
 
 
-def test_a_broken_page_is_replaced_by_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hostile", ["{{ nothing }}", "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}"])
+def test_a_broken_page_is_replaced_by_ours(tmp_path: Path, hostile: str) -> None:
     (tmp_path / "checkpoint").mkdir()
-    (tmp_path / "checkpoint" / "page.html.j2").write_text("{{ nothing }}")
+    (tmp_path / "checkpoint" / "page.html.j2").write_text(hostile)
     page = render(MODEL, "html", None, Templates(tmp_path))
     assert page.startswith("<!doctype html>")
     assert "D1: Be exact." in page
@@ -161,6 +162,20 @@ def test_a_template_moves_and_weighs_the_section_that_it_tells(tmp_path: Path) -
         ("{{ '%999999999d' | format(1) }}", "wide"),
         ("{{ '{:999999999}'.format(1) }}", "wide"),
         ("{% macro item(it) %}{{ item(it) }}{% endmacro %}", "RecursionError"),
+        ("{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}", "rounds"),
+        ("{% for a in [1, 2] recursive %}{{ loop([1, 2]) if loop.depth < 60 }}{% endfor %}", "rounds"),
+        ("{% for n in range(99999) %}{{ range(99999) | sum }}{{ range(99999) | sort | first }}{% endfor %}", "rounds"),
+        ("{% set ns = namespace(x=7) %}{% for n in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}{{ ns.x % 10 }}", "number"),
+        ("{% set ns = namespace(x=[1]) %}{% for n in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}", "items"),
+        ("{{ ('x' * 60000).replace('x', 'y' * 300000) }}", "characters"),
+        ("{{ ('x' * 60000) | replace('x', 'y' * 300000) }}", "characters"),
+        ("{{ (['x' * 900000] * 30000) | join }}", "characters"),
+        ("{{ ('y' * 900000).join(['x'] * 30000) }}", "characters"),
+        ("{{ ('x' * 60000) | join('y' * 900000) }}", "characters"),
+        ("{{ ('y' * 900000).join(range(9999) | map('string')) }}", "characters"),
+        ("{{ range(99999) | map('replace', '1', 'y' * 900000) | list | length }}", "characters"),
+        ("{{ ('\t' * 900000).expandtabs(9999) }}", "expandtabs"),
+        ("{{ lipsum(9000000) }}", "lipsum"),
         ("```sh\nserve", "leaves a block of code open"),
         ("{{ section.__init__ }}", "SecurityError"),
         ("{{ checkpoint.update({}) }}", "SecurityError"),

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
-from contextlib import contextmanager
-from contextvars import ContextVar
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jinja2 import BaseLoader, BytecodeCache, Undefined, nodes
-from jinja2.exceptions import SecurityError
 from jinja2.runtime import BlockReference, Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from sitrepd.checkpoints import quote, words
+from sitrepd.checkpoints import meter, quote, words
 
-STEPS = 200_000
-"""Rounds of loops that one section may take."""
-_TEXT = 1_000_000
-_WIDTH = 10_000
-_WIDE = re.compile(r"[%{][^}\s]*\d{5,}")
 _WIDTHS = ("center", "indent", "batch", "slice", "wordwrap", "truncate", "format")
-_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 
 
 class _Missing(Undefined):
@@ -38,11 +27,12 @@ def environment(loader: BaseLoader, cache: BytecodeCache | None = None) -> Immut
     return _with_filters(ImmutableSandboxedEnvironment(loader=loader, bytecode_cache=cache, **_OPTIONS))
 
 
-def careful_environment(loader: BaseLoader) -> ImmutableSandboxedEnvironment:
-    """Of the user's templates: a slip there costs neither time nor memory, and quotes text by itself."""
-    made = _with_filters(_Careful(loader=loader, finalize=_in_place, **_OPTIONS))
-    made.filters |= {name: _modest(made.filters[name]) for name in _WIDTHS}
-    made.filters |= {"_counted": _counted, "_bounded": _bounded}
+def careful_environment(loader: BaseLoader, page: bool = False) -> ImmutableSandboxedEnvironment:
+    """Of the user's templates: a slip costs neither time nor memory there, and text, but for a page's, is quoted."""
+    made = _with_filters(_Careful(loader=loader, finalize=None if page else _in_place, **_OPTIONS))
+    del made.globals["lipsum"]
+    made.filters = {name: _metered(name, call) for name, call in made.filters.items()}
+    made.filters |= {"_counted": meter.counted, "_bounded": meter.bounded}
     return made
 
 
@@ -67,16 +57,6 @@ def _with_filters(made: ImmutableSandboxedEnvironment) -> ImmutableSandboxedEnvi
     return made
 
 
-@contextmanager
-def metered() -> Iterator[None]:
-    """Within it the loops of the user's templates are counted, and end with SecurityError after STEPS rounds."""
-    token = _left.set([STEPS])
-    try:
-        yield
-    finally:
-        _left.reset(token)
-
-
 class _Careful(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%", "+"})
 
@@ -93,26 +73,22 @@ class _Careful(ImmutableSandboxedEnvironment):
         return template
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(getattr(obj, "__self__", None), str):
-            _check_numbers((*args, *kwargs.values()))
+        of = getattr(obj, "__self__", None)
+        meter.charge(of, meter.STEPS_A_CALL)
+        if isinstance(of, str):
+            name = getattr(obj, "__name__", "")
+            meter.check_text_method(of, name, (*args, *kwargs.values()))
+            args = tuple(meter.joinable(one, of) for one in args) if name == "join" else args
         formatted = getattr(getattr(obj, "__wrapped__", None), "__self__", None)
         if isinstance(formatted, str):
-            _check_format(formatted)
-        result = super().call(context, obj, *args, **kwargs)
+            meter.check_format(formatted)
+        result = meter.made(super().call(context, obj, *args, **kwargs))
         return quote.Quoted(result) if isinstance(obj, Macro | BlockReference) else result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" and abs(right) > 64:
-            raise SecurityError("a power that large is not computed")
-        if operator == "%" and isinstance(left, str):
-            _check_format(left)
-        if operator == "*" and any(
-            isinstance(one, Sized) and len(one) * other > _TEXT
-            for one, other in ((left, right), (right, left))
-            if isinstance(other, int)
-        ):
-            raise SecurityError(f"a text of more than {_TEXT} characters is not made")
-        return _bounded(super().call_binop(context, operator, left, right))
+        meter.charge()
+        meter.check_operands(operator, left, right)
+        return meter.made(super().call_binop(context, operator, left, right))
 
 
 def _measured(node: Any) -> Any:
@@ -123,48 +99,25 @@ def _joins(node: Any) -> bool:
     return isinstance(node, nodes.Concat) or any(True for _ in node.find_all(nodes.Concat))
 
 
-def _counted(values: Any) -> Any:
-    """What a loop goes through, charged for at once."""
-    left = _left.get()
-    if left is None:
-        return values
-    if isinstance(values, Iterable) and not isinstance(values, Sized):
-        values = list(islice(values, left[0] + 1))
-    if isinstance(values, Sized):
-        left[0] -= len(values)
-    if left[0] < 0:
-        raise SecurityError(f"the loops of a section may take {STEPS} rounds together")
-    return values
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _TEXT:
-        raise SecurityError(f"a text of more than {_TEXT} characters is not made")
-    return value
-
-
-def _modest(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The filter, with no number in its arguments that would make it fill memory."""
+def _metered(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The filter, charged for by what it goes through, with nothing in its arguments that would make it fill memory."""
+    first = 1 if hasattr(call, "jinja_pass_arg") else 0
 
     @functools.wraps(call)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        _check_numbers((*args[1:], *kwargs.values()))
-        if call.__name__ == "do_format":
-            _check_format(str(args[0]))
-        return call(*args, **kwargs)
+        value, *others = args[first:] if len(args) > first else (None,)
+        meter.charge(value)
+        if name in _WIDTHS:
+            meter.check_numbers((*others, *kwargs.values()))
+        if name == "format":
+            meter.check_format(str(value))
+        if name == "replace" and len(others) > 1:
+            meter.check_replaced(value, others[0], others[1])
+        if name == "join":
+            value = meter.joinable(value, others[0] if others else kwargs.get("d", ""))
+        return meter.made(call(*args[:first], value, *others, **kwargs))
 
     return checked
-
-
-def _check_numbers(values: Iterable[Any]) -> None:
-    for one in values:
-        if isinstance(one, int) and one > _WIDTH:
-            raise SecurityError(f"the number {one} is too large here")
-
-
-def _check_format(text: str) -> None:
-    if _WIDE.search(text):
-        raise SecurityError("a format that wide is not printed")
 
 
 def _in_place(value: Any) -> Any:

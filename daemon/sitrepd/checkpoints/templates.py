@@ -22,7 +22,7 @@ from jinja2 import (
     TemplateSyntaxError,
 )
 
-from sitrepd.checkpoints import budget, quote, sandbox
+from sitrepd.checkpoints import budget, meter, quote, sandbox
 from sitrepd.checkpoints.budget import Part, Piece
 from sitrepd.checkpoints.compiled import compiled
 from sitrepd.checkpoints.kept_texts import KeptTexts
@@ -60,7 +60,7 @@ class Templates:
         self._names = {path.name.removesuffix(_SUFFIX) for path in shipped.glob(f"*{_SUFFIX}")}
         if self._user is not None:
             self._all = sandbox.careful_environment(_UserFirst(self._user, shipped))
-            self._pages = sandbox.environment(_UserFirst(self._user, shipped))
+            self._pages = sandbox.careful_environment(_UserFirst(self._user, shipped), page=True)
 
     def typeset_all(self, rendered: Mapping[str, Any], terse: bool = False) -> list[Part]:
         """All sections of a checkpoint, and those that the user's templates add, in their order."""
@@ -77,7 +77,7 @@ class Templates:
         try:
             if self._all is self._shipped:
                 return self._kept.part(section, lambda: _set(self._shipped, section, about, self._kept.text))
-            with sandbox.metered():
+            with meter.metered():
                 return _set(self._all, section, about, _anew, own=True)
         except Failure as failure:
             return _with_notice(self._otherwise(section, about), section, failure)
@@ -99,7 +99,8 @@ class Templates:
     def page(self, title: str, body: str) -> str:
         """A page around the HTML of a checkpoint, by `page.html.j2`."""
         try:
-            return self._pages.get_template(_PAGE).render(title=title, body=body)
+            with meter.metered():
+                return self._pages.get_template(_PAGE).render(title=title, body=body)
         except Exception:
             log.exception("the template %s failed", _PAGE)
             return self._shipped.get_template(_PAGE).render(title=title, body=body)
@@ -205,7 +206,7 @@ def _closes(fence: str, line: str) -> bool:
 def _shorter(text: Callable[[Mapping[str, Any]], str], told: Mapping[str, Any]) -> list[str]:
     """The shorter forms by the same macro; one that cannot tell them costs only these forms."""
     try:
-        with sandbox.metered():
+        with meter.metered():
             return [text(form) for form in shorter(told)]
     except Exception:
         return []
