@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from sitrepd.benchmarks.groups import Group, Groups, Run
-from sitrepd.benchmarks.metrics import Better, decimals, describe, number_text, percent_text, rounded
+from sitrepd.benchmarks.metrics import Better, decimals, describe, percent_text, rounded
+from sitrepd.decimals import number_text
 
 BEST_METRIC = "output_throughput"
 _MEAN_DECIMALS = 4
