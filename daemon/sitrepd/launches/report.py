@@ -155,7 +155,11 @@ class _Told:
         """A start that is over, with its command."""
         item = {"kind": "launch"} | self._shared(row) | _end(row)
         item["command"] = r.command_line(row.command, row.argv, row.env)
-        sizes = [_size(size) for size in self._sizes.get(row.id, []) if size.rank in ("", "0", "TP0")]
+        sizes = [
+            _size(size)
+            for size in self._sizes.get(row.id, [])
+            if size.rank in ("", "0", "TP0") and size.name != "free_bytes"
+        ]
         phases = _phase_times(self._phases.get(row.id, []))
         figures = _figures((row.throughput or {}).get("life") or {}) or None
         return item | r.present(cwd=row.cwd, warnings=row.warnings, phases=phases, sizes=sizes, figures=figures)

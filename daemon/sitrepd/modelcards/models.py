@@ -22,6 +22,8 @@ class Model(FactRow, table=True):
     kv_tokens: int | None = big_field()
     target_id: int | None = link("model")
     note: str | None = None
+    details: dict[str, Any] | None = json_field(nullable=True)
+    digest: str | None = None
 
 
 class ModelFields(Shape):
@@ -36,6 +38,9 @@ class ModelFields(Shape):
     kv_tokens: Count | None = None
     target: ModelRef | None = Field(None, description="The model that this one drafts for.")
     note: Text | None = None
+    details: dict[str, Any] | None = Field(
+        None, description="What was made of config.json and the headers of the weights: layers, experts, KV, draft."
+    )
 
 
 class ModelCreate(ModelFields, FactIn):
@@ -43,7 +48,7 @@ class ModelCreate(ModelFields, FactIn):
 
 
 class ModelPublic(ModelFields, FactOut):
-    pass
+    digest: str | None = Field(None, description="SHA-256 of the config and the headers that it was made from.")
 
 
 ModelUpdate = partial(ModelFields, "ModelUpdate")

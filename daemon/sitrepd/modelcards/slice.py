@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from sitrepd.facts import Noun
 from sitrepd.modelcards import models as m
 from sitrepd.modelcards.report import report
 from sitrepd.slices import Slice
 
-MODEL = Noun(
-    "model", "models", "M", m.Model, m.ModelCreate, m.ModelUpdate, m.ModelPublic, "What a model's configuration says."
-)
+if TYPE_CHECKING:
+    from fastapi import APIRouter
 
-SLICE = Slice("modelcards", (MODEL,), report=report)
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
+
+MODEL = Noun(
+    "model", "models", "M", m.Model, m.ModelCreate, m.ModelUpdate, m.ModelPublic,
+    "What a model's configuration says.", unsearched=("details",),
+)  # fmt: skip
+
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.modelcards.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.modelcards.watch import ModelCards
+
+    return (ModelCards(runtime),)
+
+
+SLICE = Slice("modelcards", (MODEL,), routers=_routers, services=_services, report=report)

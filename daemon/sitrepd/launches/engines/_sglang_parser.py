@@ -197,7 +197,9 @@ class SglangParser:
         seen = self._of(rank)
         name = "load_draft_weights" if seen["loads"] or seen["draft"] else "load_weights"
         seen["loads"] += 1
-        return self._begin(name, rank, at) + self._available(message, rank, at, name)
+        events = self._begin(name, rank, at) + self._available(message, rank, at, name)
+        free = lines.available_bytes(message) if name == "load_weights" else None
+        return events if free is None else [*events, _sized("free_bytes", free, "bytes", name, rank, at)]
 
     def _load_ends(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
         seen = self._of(rank)
