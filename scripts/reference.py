@@ -24,8 +24,9 @@ CALLERS = {
     "SITREP_CONFIG": "The settings file; `sitrep/config.toml` in the user's configuration folder if absent.",
     "SITREP_SESSION": "The session that is meant, by id or name, as `--session` says it.",
     "SITREP_CONVERSATION": "The client's own conversation id, by which a session is found.",
-    "SITREP_URL": "Where the daemon is: `http://host:port`, `https://…`, `unix:///path/to/sitrep.sock`; "
-    "the socket of the store if absent.",
+    "SITREP_URL": "Where the daemon is: `http://host:port`, `https://…`, `unix:///path/to/sitrep.sock`, "
+    "`ssh://user@box[:port][/path/to/store]`; the socket of the store if absent.",
+    "SITREP_HOSTNAME": "What this machine is called to a daemon on another (SITREP_URL); its own name if absent.",
     "SITREP_TOKEN": "The token for SITREP_URL; the file `token` of the store if absent.",
     "SITREP_LAUNCH": "Set by the daemon in what it starts: the folder of its launch, by which its remains are known.",
     "SITREP_NO_START": "`1`: never start a daemon, as `--no-start` says it.",

@@ -89,7 +89,8 @@ def get_hint(request: Request) -> current.Hint:
     """Read from the request itself: as declared parameters they would double the time in which routes are made."""
     asked, headers = request.query_params.get("session"), request.headers
     told = asked if asked not in (None, "current") else _utf8(headers.get("x-sitrep-session"))
-    return current.Hint(told, _utf8(headers.get("x-sitrep-conversation")), _utf8(headers.get("x-sitrep-cwd")))
+    conversation, cwd = _utf8(headers.get("x-sitrep-conversation")), _utf8(headers.get("x-sitrep-cwd"))
+    return current.Hint(told, conversation, cwd, current.elsewhere(headers.get("x-sitrep-host")))
 
 
 def _utf8(header: str | None) -> str | None:
@@ -161,7 +162,11 @@ def _add_create(router: APIRouter, noun: Noun) -> None:
         fact_session: SessionId, body: Any, runtime: RuntimeDep, hint: HintDep, teller: TellerDep
     ) -> Any:
         return await tell(
-            runtime, noun, body, hint if fact_session == "current" else current.Hint(fact_session), teller
+            runtime,
+            noun,
+            body,
+            hint if fact_session == "current" else current.Hint(fact_session, host=hint.host),
+            teller,
         )
 
     _typed(create, noun.create)
@@ -225,12 +230,19 @@ def _add_update(router: APIRouter, noun: Noun) -> None:
     )  # fmt: skip
 
 
+# What is a file or process of the caller's machine, unless another is named.
+_OF_CALLER = ("artifact", "command")
+
+
 async def tell(runtime: Runtime, noun: Noun, body: Any, hint: current.Hint, teller: str) -> Any:
     """Store a told fact in the session that is meant, and answer with it once it is durable."""
+    from sitrepd.hardware.hosts import named_host
 
     def job(db: Session) -> Any:
         number = current.resolve(db, hint) if noun.in_session else None
         row = facts.tell(db, noun, body, Scope(runtime.registry, teller, number))
+        if hint.host is not None and noun.word in _OF_CALLER and row.host_id is None:
+            row.host_id = named_host(db, runtime.registry, hint.host)
         db.flush()
         return row.session_id, facts.publish_one(db, runtime.registry, noun, row)
 

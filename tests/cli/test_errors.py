@@ -42,7 +42,6 @@ def test_a_url_without_a_daemon_is_named(sitrep: Sitrep) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     said = sitrep("session", "list", env={"SITREP_URL": url}).refused(3)
     assert f"Nobody listens at {url}" in said
-    assert "forward the socket" in sitrep("session", env={"SITREP_URL": "ssh://user@box"}).refused().lower()
     assert not sitrep.store.exists()
 
 

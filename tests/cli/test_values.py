@@ -77,9 +77,7 @@ def test_a_url_names_a_door() -> None:
     assert parse_url("https://box") == Target(scheme="https", host="box")
 
 
-@pytest.mark.parametrize(
-    "url", ["box:8791", "ftp://box", "unix://relative", "http://box:port", "http://", "ssh://user@box"]
-)
+@pytest.mark.parametrize("url", ["box:8791", "ftp://box", "unix://relative", "http://box:port", "http://"])
 def test_what_is_no_door_is_refused(url: str) -> None:
     with pytest.raises(SitrepError, match="SITREP_URL"):
         parse_url(url)

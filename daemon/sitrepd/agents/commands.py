@@ -14,6 +14,7 @@ from sitrepd.agents.models import OUTPUT_MOST
 from sitrepd.agents.payload import clean
 from sitrepd.agents.words import kind_of, programs
 from sitrepd.facts import Scope, tell
+from sitrepd.hardware.hosts import named_host
 
 _LONGEST = 100_000
 
@@ -57,8 +58,11 @@ async def ran(call: Call, one: Ran | None) -> None:
     if one is None or (kind := kind_of(one.command)) == "other":
         return
     folder = one.cwd or call.place.hint.cwd
+    host = call.place.hint.host
     watch = call.runtime.live.get("benchmark_files") if kind == "benchmark" else None
-    runs = await watch.ran(programs(one.command), folder, call.session_id, one.output) if watch is not None else []
+    # A file of that name on this machine is another one.
+    here = None if host else folder
+    runs = await watch.ran(programs(one.command), here, call.session_id, one.output) if watch is not None else []
     told = {
         "command": one.command,
         "kind": kind,
@@ -72,6 +76,8 @@ async def ran(call: Call, one: Ran | None) -> None:
     def job(db: Session) -> None:
         scope = Scope(call.runtime.registry, f"observed:{call.place.client}", call.session_id)
         noun = scope.registry.by_word["command"]
-        tell(db, noun, noun.create.model_validate(told), scope)
+        row = tell(db, noun, noun.create.model_validate(told), scope)
+        if host is not None:
+            row.host_id = named_host(db, scope.registry, host)
 
     await call.runtime.store.write_async(job)

@@ -30,7 +30,7 @@ def place_of(payload: Payload, hint: current.Hint) -> Place:
     """What the payload says of conversation and folder comes before the headers, which may be those of a tunnel."""
     conversation, cwd = payload.conversation or hint.conversation, payload.cwd or hint.cwd
     told = replace(hint, conversation=conversation, cwd=cwd)
-    return Place(told, payload.client, payload.text("transcript_path"))
+    return Place(told, payload.client, current.place(hint.host, payload.text("transcript_path")))
 
 
 def session_of(db: Session, place: Place) -> int:
@@ -57,7 +57,7 @@ def remember(db: Session, place: Place, session_id: int, ended: bool = False) ->
     elif row.session_id != session_id:
         row.at = utc_now()
     row.client, row.session_id = place.client, session_id
-    row.cwd = place.hint.cwd or row.cwd
+    row.cwd = place.hint.folder or row.cwd
     row.transcript = place.transcript or row.transcript
     row.seen_at = utc_now()
     row.ended_at = row.seen_at if ended else None
@@ -65,16 +65,16 @@ def remember(db: Session, place: Place, session_id: int, ended: bool = False) ->
 
 
 def _told(place: Place, session_id: int) -> tuple[str, int, str | None, str | None]:
-    return place.client, session_id, place.hint.cwd, place.transcript
+    return place.client, session_id, place.hint.folder, place.transcript
 
 
 def _tied_anew(db: Session, hint: current.Hint) -> int | None:
     """The session that the folder was tied to after the conversation began."""
     row = db.get(Conversation, hint.conversation) if hint.conversation else None
-    tied = current.by_folder(db, hint.cwd) if row is not None else None
-    if row is None or tied is None or tied == row.session_id or not hint.cwd:
+    tied = current.by_folder(db, hint.folder) if row is not None else None
+    if row is None or tied is None or tied == row.session_id or not hint.folder:
         return None
-    paths = current.project_of(hint.cwd)
+    paths = current.project_of(hint.folder)
     found = {folder.path: folder for folder in db.exec(select(Folder).where(col(Folder.path).in_(paths))).all()}
     nearest = next((found[path] for path in paths if path in found), None)
     return tied if nearest is not None and nearest.at > row.at else None

@@ -26,7 +26,7 @@ _KINDS = (b"hook_additional_context", b'"developer"', b"hook_context")
 
 async def prove(runtime: Runtime, session_id: int, place: Place) -> list[int]:
     """Mark the deliveries to this conversation that its transcript holds whole; their numbers."""
-    if place.conversation is None or place.transcript is None:
+    if place.conversation is None or place.transcript is None or place.hint.host is not None:
         return []
     waiting = await asyncio.to_thread(_waiting, runtime, place.conversation)
     found = await asyncio.to_thread(delivered, Path(place.transcript)) & waiting if waiting else set()

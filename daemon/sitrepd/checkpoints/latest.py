@@ -178,4 +178,5 @@ def _hint(session: str, asked: dict[str, str], headers: dict[str, str]) -> curre
     told = asked.get("session")
     if told in (None, "current"):
         told = headers.get("x-sitrep-session")
-    return current.Hint(told, headers.get("x-sitrep-conversation"), headers.get("x-sitrep-cwd"))
+    host = current.elsewhere(headers.get("x-sitrep-host"))
+    return current.Hint(told, headers.get("x-sitrep-conversation"), headers.get("x-sitrep-cwd"), host)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
@@ -54,7 +53,7 @@ def import_files(
     """
     for file in files:
         body, _ = read_input(file)
-        file_name = "stdin" if file == "-" else os.path.abspath(file)
+        file_name = "stdin" if file == "-" else cli.path_here(file)
         answer = cli.client.upload(
             "/benchmarks/import", body, name=file_name, launch=launch, label=name, baseline=baseline or None
         )

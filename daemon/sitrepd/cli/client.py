@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from sitrepd.cli.connection import ANSWER_TIMEOUT_S, Target
+from sitrepd.cli.connection import ANSWER_TIMEOUT_S, NoTunnel, Target
 from sitrepd.errors import SitrepError
 
 API = "/api/v1"
@@ -104,7 +104,7 @@ class Client:
             response = connection.getresponse()
             answer = Answer(response.status, response.read(), response.headers.get_content_type())
         except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"{self.target} did not answer: {_why(error)}.") from error
+            raise Unreachable(self._silent(error)) from error
         finally:
             connection.close()
         if answer.status >= 400:
@@ -121,11 +121,21 @@ class Client:
             return connection, connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise Unreachable(f"{self.target} did not answer: {_why(error)}.") from error
+            raise Unreachable(self._silent(error)) from error
+
+    def _silent(self, error: Exception) -> str:
+        """Why no answer came; behind ssh it is looked for, since ssh takes a connection that leads nowhere."""
+        if self.target.box is not None and not isinstance(error, TimeoutError):
+            from sitrepd.cli.tunnel import why_silent
+
+            return why_silent(self.target.box)
+        return f"{self.target} did not answer: {_why(error)}."
 
     def _connect(self, start: bool = True) -> http.client.HTTPConnection:
         try:
             return self.target.connect(self.timeout_s)
+        except NoTunnel as error:
+            raise Unreachable(error.detail) from error
         except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
             if self._start is None or not start:
                 raise Unreachable(_nobody(self.target)) from error

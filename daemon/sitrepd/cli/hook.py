@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitrepd.cli.verbs import Cli, verb
+from sitrepd.cli.client import Unreachable
+from sitrepd.cli.verbs import UNREACHABLE, Cli, verb
 from sitrepd.errors import SitrepError
+
+if TYPE_CHECKING:
+    from sitrepd.cli.tunnel import Box
 
 app = typer.Typer()
 
@@ -21,6 +26,7 @@ def hook(
     timeout: Annotated[
         float, typer.Option("--timeout", min=0.1, metavar="S", help="Seconds to wait for the daemon's answer.")
     ] = 1,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit with status 3 where no daemon answers in time.")] = False,
 ) -> None:
     """Hand a hook's payload (standard input) to the daemon, and print what the client is to take into its context.
 
@@ -29,9 +35,24 @@ def hook(
     """
     cli.no_start = True
     body = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
+    until = time.monotonic() + timeout
     try:
-        cli.client.timeout_s = timeout
+        if cli.target.box is not None and not _there_in_time(cli.target.box, until):
+            raise Unreachable("The way to the other machine is not open yet.")
+        cli.client.timeout_s = max(0.1, until - time.monotonic())
         answer = cli.client.request("POST", f"/hooks/{client}/{event}", {}, body)
-    except SitrepError:
+    except SitrepError as error:
+        if fail and isinstance(error, Unreachable):
+            raise typer.Exit(UNREACHABLE) from None
         return
     sys.stdout.write(answer.text)
+
+
+def _there_in_time(box: Box, until: float) -> bool:
+    """Whether the way to another machine is open; where it is not, it is being opened for the hooks that come next."""
+    from sitrepd.cli.tunnel import open_in_background, wait_for
+
+    if wait_for(box, 0):
+        return True
+    open_in_background(box)
+    return wait_for(box, until)

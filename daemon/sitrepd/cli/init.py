@@ -70,7 +70,8 @@ def init(
     cwd = Path.cwd()
     path = _file(cwd, file) if file else None
     session = _wanted(cli, name, goal, cwd, move)
-    told = {"path": str(cwd), "file": str(path) if path else None, "move": move}
+    # Of a folder of another machine the daemon cannot see to which work tree it belongs.
+    told = {"path": str(cwd if cli.is_store else _top(cwd)), "file": str(path) if path else None, "move": move}
     cli.session = session["id"]
     answer = cli.fresh_client().post("/sessions/current/folders", told)
     cli.show(answer, lambda tie: _say(tie, session))
@@ -126,7 +127,7 @@ def _open_sessions(cli: Cli) -> list[dict[str, Any]]:
 def _refuse_other_tie(cli: Cli, cwd: Path, move: bool) -> None:
     """Before a session is opened that the folder could then not be tied to."""
     still_open = {one["id"]: one for one in _open_sessions(cli)}
-    for tie in cli.client.get("/folders", path=str(cwd)).data:
+    for tie in cli.client.get("/folders", path=str(cwd if cli.is_store else _top(cwd))).data:
         other = still_open.get(tie["session"])
         if other is not None and not move:
             raise Conflict(

@@ -130,6 +130,7 @@ def _benchmarks(
 
 def _imported(cli: Cli, name: str, body: bytes, about: dict[str, Any]) -> list[str]:
     try:
+        name = cli.path_here(name) if os.path.exists(name) else name
         taken = cli.client.upload("/benchmarks/import", body, name=name, **about).data
     except Refused as error:
         output.warn(f"Note: {error.detail}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,10 @@ class Cli:
     def target(self) -> Target:
         """SITREP_URL counts only where no store is named on the command line."""
         url = os.environ.get("SITREP_URL")
-        return parse_url(url) if url and self.data_dir is None else Target(socket_path=self.store / "sitrep.sock")
+        if not url or self.data_dir is not None:
+            return Target(socket_path=self.store / "sitrep.sock")
+        found = parse_url(url)
+        return replace(found, may_ask=sys.stdin.isatty() and sys.stderr.isatty()) if found.box else found
 
     @property
     def is_store(self) -> bool:
@@ -104,15 +108,20 @@ class Cli:
             "X-Sitrep-Session": self.session_told,
             "X-Sitrep-Conversation": os.environ.get("SITREP_CONVERSATION"),
             "X-Sitrep-Cwd": working_directory(),
+            "X-Sitrep-Host": None if self.is_store else this_host(),
         }
         headers = {name: value for name, text in told.items() if text and (value := header_value(text))}
-        if self.target.socket_path is None and (token := bearer_token(self.store)):
+        if self.target.socket_path is None and self.target.box is None and (token := bearer_token(self.store)):
             headers["Authorization"] = f"Bearer {token}"
         return headers
 
     @property
     def session_told(self) -> str | None:
         return self.session or os.environ.get("SITREP_SESSION") or None
+
+    def path_here(self, path: str) -> str:
+        """The absolute path of a file, after the name of this machine where the daemon may be on another."""
+        return os.path.abspath(path) if self.is_store else f"{this_host()}:{os.path.abspath(path)}"
 
     def show(self, answer: Answer, for_people: Callable[[Any], None]) -> None:
         """The answer as it came with --json, else as `for_people` says it."""
@@ -122,6 +131,11 @@ class Cli:
             write_bytes(answer.body)
         else:
             for_people(answer.data)
+
+
+def this_host() -> str:
+    """What this machine is called to a daemon elsewhere."""
+    return os.environ.get("SITREP_HOSTNAME") or socket.gethostname()
 
 
 def working_directory() -> str | None:

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from sitrepd.facts import Scope, create
 from sitrepd.hardware.models import Host, HostCreate
@@ -41,4 +41,13 @@ def make_host(db: Session, registry: Registry, machine: str) -> int:
     row: Host = create(db, registry.by_word["host"], told, Scope(registry, "observed"))
     row.machine = machine
     db.add(row)
+    return row.id or 0
+
+
+def named_host(db: Session, registry: Registry, name: str) -> int:
+    """The number of another machine's row, by the name that it gives itself."""
+    known = db.exec(select(Host.id).where(Host.name == name).order_by(col(Host.id))).first()
+    if known is not None:
+        return known
+    row: Host = create(db, registry.by_word["host"], HostCreate(name=name), Scope(registry, "told"))
     return row.id or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,30 @@ class Hint:
     session: str | None = None
     conversation: str | None = None
     cwd: str | None = None
+    host: str | None = None
+    """The machine that the folder is on, where that is another one."""
+
+    @property
+    def folder(self) -> str | None:
+        """The folder, told apart from one of the same path on this machine: `laptop:/home/dev/work`."""
+        return place(self.host, self.cwd)
+
+
+def place(host: str | None, path: str | None) -> str | None:
+    """A path as it is kept, after its machine where that is another one."""
+    return f"{host}:{path}" if host and path and path.startswith("/") else path
+
+
+def elsewhere(header: str | None) -> str | None:
+    """The name of the caller's machine, as its header says it, where it is not this one."""
+    if not header or header == socket.gethostname() or set(header) & set("/: ") or not header.isprintable():
+        return None
+    return header[:200]
 
 
 def resolve(db: Session, hint: Hint) -> int:
     """The number of the session that is meant; NoSession lists the open ones where that is not clear."""
-    found = _told(db, hint.session) or _by_conversation(db, hint.conversation) or by_folder(db, hint.cwd)
+    found = _told(db, hint.session) or _by_conversation(db, hint.conversation) or by_folder(db, hint.folder)
     if found is not None:
         return found
     open_ones = open_sessions(db)
@@ -48,7 +68,14 @@ def open_sessions(db: Session) -> list[SessionRow]:
 
 
 def project_of(cwd: str) -> list[str]:
-    """The folders that stand for `cwd`: its git common directory, then itself and its parents, nearest first."""
+    """The folders that stand for `cwd`: its git common directory, then itself and its parents, nearest first.
+
+    Of another machine's folder only the names are known.
+    """
+    host, at, path = cwd.partition(":/")
+    if at and "/" not in host:
+        elsewhere = Path(f"/{path}")
+        return [f"{host}:{folder}" for folder in (elsewhere, *elsewhere.parents)]
     start = Path(cwd)
     folders = [start, *start.parents]
     git = next((found for folder in folders if (found := _git_common(folder))), None)

@@ -90,12 +90,13 @@ async def reopen(fact_id: FactId, runtime: RuntimeDep) -> Any:
 @router.get("/folders", name="list_folders")
 def list_all_folders(
     db: ReadDep,
+    hint: HintDep,
     path: Annotated[str | None, Query(description="Only the tie of this folder, that is, of its repository.")] = None,
 ) -> list[FolderOut]:
     """Folders that are tied to a session."""
     query = select(Folder).order_by(col(Folder.id))
     if path is not None:
-        query = query.where(Folder.path == current.project_of(path)[0])
+        query = query.where(Folder.path == current.project_of(current.place(hint.host, path) or path)[0])
     return [FolderOut(path=row.path, session=f"S{row.session_id}", file=row.file) for row in db.exec(query).all()]
 
 
@@ -110,10 +111,14 @@ def list_folders(fact_session: SessionId, db: ReadDep, hint: HintDep) -> list[Fo
 @router.post("/sessions/{fact_session}/folders", name="tie_folder", status_code=201)
 async def tie(fact_session: SessionId, body: FolderIn, runtime: RuntimeDep, hint: HintDep) -> FolderOut:
     """Tie a folder to a session, so that whoever works there means it."""
+    if hint.host is not None and body.file is not None:
+        raise Conflict(
+            f"A file of {hint.host} cannot be kept from here. Leave out `--file`; `sitrep resume > FILE` writes one."
+        )
 
     def job(db: Session) -> FolderOut:
         number = session_id(db, fact_session, hint)
-        path = current.project_of(body.path)[0]
+        path = current.project_of(current.place(hint.host, body.path) or body.path)[0]
         row = db.exec(select(Folder).where(Folder.path == path)).first()
         other = db.get(SessionRow, row.session_id) if row is not None and row.session_id != number else None
         if other is not None and other.ended_at is None and not body.move:

@@ -1,5 +1,6 @@
 // Sitrep for opencode: the checkpoint goes with the requests and into compactions; messages, commands and idle times go
 // to the daemon. Nothing here throws, and no request waits longer than LIMIT_MS: without a daemon opencode is as without us.
+import { spawn } from "node:child_process"
 import fs from "node:fs"
 import http from "node:http"
 import https from "node:https"
@@ -8,6 +9,7 @@ import path from "node:path"
 
 const STORE = ""
 const ADDRESS = ""
+const PROGRAM = ""
 const LIMIT_MS = 300
 const PATIENT_MS = 5000
 const NEWS_MS = Number(process.env.SITREP_NEWS_MS) || 20000
@@ -33,9 +35,27 @@ function addressOf(socket) {
   return `/proc/self/fd/${folders.get(folder)}/${path.basename(socket)}`
 }
 
+// Where `sitrep` keeps the end of its way to another machine, by the name that it gives it.
+function linkOf(url) {
+  const base = process.env.XDG_RUNTIME_DIR || path.join(os.homedir(), ".cache")
+  return path.join(base, "sitrep-ssh", url.slice("ssh://".length).replace(/\/+$/, "").replaceAll("/", "_"))
+}
+
+// Where that way is not open, `sitrep` opens it while opencode goes on.
+let openedAt = -Infinity
+function openWay(url) {
+  if (performance.now() - openedAt < 15000) return
+  openedAt = performance.now()
+  const env = { ...process.env, SITREP_URL: url }
+  const child = spawn(PROGRAM || "sitrep", ["hook", "opencode", "ping"], { env, detached: true, stdio: "ignore" })
+  child.on("error", () => {})
+  child.unref()
+}
+
 function target() {
   const url = process.env.SITREP_URL || ADDRESS
   if (!url) return { socketPath: addressOf(path.join(store(), "sitrep.sock")) }
+  if (url.startsWith("ssh://")) return { socketPath: addressOf(path.join(linkOf(url), "s")), ssh: url }
   if (url.startsWith("unix://")) return { socketPath: addressOf(url.slice("unix://".length)) }
   const { protocol, hostname, port, pathname } = new URL(url)
   if (protocol !== "http:" && protocol !== "https:") throw new Error(`${protocol} is not spoken here`)
@@ -49,9 +69,10 @@ function ask(event, told, limit) {
     try {
       const body = Buffer.from(JSON.stringify(told))
       if (body.length > MOST_BYTES) return resolve(undefined)
-      const { base = "", token, ...to } = target()
+      const { base = "", token, ssh, ...to } = target()
       const headers = { "Content-Type": "application/json", "Content-Length": body.length, "X-Sitrep-Client": "opencode" }
       if (process.env.SITREP_SESSION) headers["X-Sitrep-Session"] = process.env.SITREP_SESSION
+      if (process.env.SITREP_URL || ADDRESS) headers["X-Sitrep-Host"] = process.env.SITREP_HOSTNAME || os.hostname()
       if (token) headers.Authorization = `Bearer ${token}`
       const options = { ...to, headers, method: "POST", path: `${base}/api/v1/hooks/opencode/${event}`, agent: false }
       const request = (to.protocol === "https:" ? https : http).request(options, (response) => {
@@ -63,7 +84,7 @@ function ask(event, told, limit) {
       })
       const timer = setTimeout(() => (resolve(undefined), request.destroy()), limit)
       timer.unref?.()
-      request.on("error", () => resolve(undefined))
+      request.on("error", () => (resolve(undefined), ssh && openWay(ssh)))
       request.on("close", () => clearTimeout(timer))
       request.end(body)
     } catch {

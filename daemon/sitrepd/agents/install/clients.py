@@ -248,7 +248,8 @@ def opencode_config(folder: Path) -> Path:
 def opencode_plugin() -> bytes:
     """The plug-in, with the store or the address that it speaks to put in."""
     text = where.shipped("opencode", "sitrep.js").decode()
-    for name, value in (("STORE", str(data_dir())), ("ADDRESS", os.environ.get("SITREP_URL", ""))):
+    address = os.environ.get("SITREP_URL", "")
+    for name, value in (("STORE", str(data_dir())), ("ADDRESS", address), ("PROGRAM", where.program())):
         text = text.replace(f'const {name} = ""', f"const {name} = {json.dumps(value, ensure_ascii=False)}")
     return text.encode()
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+from sitrepd.sessions.current import elsewhere
+
 CALLER = "sitrep/caller"
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _CODEX_TURN = "x-codex-turn-metadata"
@@ -32,7 +34,7 @@ def who(headers: Headers, message: Any) -> Who:
     meta = _mapping(params.get("_meta"))
     hint = {
         name: value
-        for name in ("x-sitrep-session", "x-sitrep-conversation", "x-sitrep-cwd")
+        for name in ("x-sitrep-session", "x-sitrep-conversation", "x-sitrep-cwd", "x-sitrep-host")
         if (value := headers.get(name))
     }
     conversation = _mapping(meta.get(_CODEX_TURN)).get("session_id")
@@ -45,7 +47,7 @@ def who(headers: Headers, message: Any) -> Who:
     return Who(
         client=_client(headers, meta),
         hint=hint,
-        cwd=_utf8(headers.get("x-sitrep-cwd")),
+        cwd=None if elsewhere(headers.get("x-sitrep-host")) else _utf8(headers.get("x-sitrep-cwd")),
         caller=caller if isinstance(caller, Mapping) else None,
     )
 
