@@ -119,3 +119,9 @@ def test_json_that_is_called_something_else_is_told_what_to_send(client: TestCli
 def test_json_that_is_no_object_is_told_so(client: TestClient) -> None:
     answer = client.post(f"{API}/sessions", json=["x"])
     assert (answer.status_code, answer.json()["title"]) == (422, "Invalid input")
+
+
+def test_a_method_that_a_path_lacks_is_told_the_others(client: TestClient) -> None:
+    answer = client.delete(f"{API}/findings")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
+    assert answer.json()["detail"] == f"DELETE is not possible at {API}/findings; possible: GET, POST."

@@ -70,7 +70,7 @@ class Doors:
             same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
             if same and scheme.lower() == "bearer":
                 return None
-            detail = "The token is wrong. It is in the file `token` of the store's folder: Authorization: Bearer TOKEN."
+            detail = "The token is wrong: Authorization: Bearer TOKEN, from the file `token` of the store's folder."
             return problem(401, "Unauthorized", detail, {"WWW-Authenticate": "Bearer"})
         cookie = headers.get("cookie")
         if cookie and self._known(cookie):

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from sitrepd.errors import SitrepError
 from sitrepd.redact import redact_json, redact_text
@@ -67,8 +68,24 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     detail = str(error.detail)
     if error.status_code == 404 and detail == title:
         detail = f"There is nothing at {_path(request)}. The API is described at /api/v1/openapi.json."
-    headers = dict(error.headers) if error.headers else None
+    headers = dict(error.headers) if error.headers else {}
+    if error.status_code == 405:
+        allowed = ", ".join(_methods_at(request))
+        headers["allow"], detail = (
+            allowed,
+            f"{request.method} is not possible at {_path(request)}; possible: {allowed}.",
+        )
     return problem(error.status_code, title, detail, headers, instance=_path(request))
+
+
+def _methods_at(request: Request) -> list[str]:
+    """Of all routes with this path: each knows its own methods only."""
+    found: set[str] = set()
+    for route in request.app.router.routes:
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            match, _ = route.matches({**request.scope, "method": method})
+            found |= {method} if match is Match.FULL else set()
+    return sorted(found)
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
@@ -93,7 +110,7 @@ def field_name(place: tuple[int | str, ...]) -> str:
 
 
 def message(error: Any) -> str:
-    text = str(error["msg"]).removeprefix("Value error, ")
+    text = str(error["msg"]).removeprefix("Value error, ").replace("a valid dictionary", "an object (names and values)")
     if error["type"] == "extra_forbidden":
         return "unknown field"
     if error["type"] == "json_invalid":

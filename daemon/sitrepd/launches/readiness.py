@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 from sitrepd.clock import utc_now
 from sitrepd.launches.engines.base import CommandFacts, Engine, Probe
-from sitrepd.launches.ports import owns_listener
+from sitrepd.launches.ports import owns_listener, ports_of
 from sitrepd.launches.sockets import same_network
 
 _CHEAP_EVERY_S = 1.0
 _DISTURBING_EVERY_S = 10.0
 _LONG_AGO_S = 5.0
+_ANSWERS_S = 1.0
 
 
 @dataclass
@@ -93,6 +94,12 @@ class Readiness:
         host = (self.facts.host or "127.0.0.1").strip("[]")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
         return f"[{host}]:{self.facts.port}" if ":" in host else f"{host}:{self.facts.port}"
+
+
+def answering(pids: Collection[int]) -> int | None:
+    """The lowest port on which one of the processes listens and answers HTTP; ranks listen on others that do not."""
+    ports = sorted(set().union(*(ports_of(pid) for pid in pids)))
+    return next((port for port in ports if status_of(f"http://127.0.0.1:{port}/", _ANSWERS_S) is not None), None)
 
 
 def status_of(url: str, timeout_s: float) -> int | None:

@@ -20,7 +20,7 @@ from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
 from sitrepd.launches import autopsy, retention, start, stillness, store
-from sitrepd.launches.discovery import adopt
+from sitrepd.launches.discovery import adopt, inside
 from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
 from sitrepd.launches.engines import base as e
@@ -193,6 +193,20 @@ class Launches(Service):
         self._watch(number, adopt.launched(server, details), details.engine, details.facts, row)
         return number
 
+    async def understand(self, number: int, server: Server, details: Details) -> None:
+        """A script of ours has started this server: where nothing else is known of it, it is followed as that."""
+        watch = self._watches.get(number)
+        if watch is None or not inside.is_script(watch):
+            return
+        taken = await inside.taken(self.runtime.store, watch, server, details)
+        if taken is not None:
+            launched, row, phases = taken
+            self._watch(number, launched, details.engine, replace(details.facts, port=row.port), row, phases)
+
+    def followed(self) -> list[Watch]:
+        """All launches that live."""
+        return list(self._watches.values())
+
     def owners(self, stats: Mapping[int, Stat]) -> dict[int, int]:
         """The launch that each process of a followed launch belongs to, by pid; supervisors too."""
         found: dict[int, int] = {}
@@ -303,6 +317,8 @@ class Launches(Service):
                 log.exception("L%d cannot be stopped", number)
 
     async def _settle(self, number: int, watch: Watch, outcome: Outcome) -> None:
+        if watch.replaced:
+            return
         if outcome.worth_storing or outcome.became_ready or outcome.port_taken or outcome.exit:
             stopped = number in self._stops
             await self.runtime.store.write_async(lambda db: store.settle(db, number, watch, outcome, stopped=stopped))

@@ -85,7 +85,8 @@ def end_state(ended: Exit, *, stopped: bool, was_ready: bool) -> str:
         return "exited"
     if not ended.known:
         return "lost"
-    return "exited" if was_ready and ended.signal in (2, 15) else "failed"
+    asked = ended.signal in (2, 15) or ended.exit_code in (130, 143)  # a shell or uv around it tells signals so
+    return "exited" if was_ready and asked else "failed"
 
 
 def _by_its_log(launch: Launch) -> str:
@@ -114,13 +115,18 @@ def _taken(watch: Watch) -> str:
     port = watch.facts.port
     holders = [one for one in who_listens(port) if one.pid] if port else []
     who = f" by pid {holders[0].pid}" if holders else ""
-    told = f"Port {port} was taken{who}: this server serves nobody, whatever its log says."
-    return f"{told} Stop it and choose another port."
+    which = f"Port {port}" if port else "The port that it wanted"
+    return (
+        f"{which} was taken{who}: this server serves nobody, whatever its log says. Stop it and choose another port."
+    )
 
 
 def words_of(row: Launch) -> tuple[list[str], dict[str, str]]:
     """argv and environment of a stored launch, as far as they can be known from what was stored."""
     env = dict(row.env or {})
+    inside = (row.process or {}).get("server")
+    if inside:
+        return list(inside["argv"]), env | dict(inside["env"])
     if row.argv:
         return list(row.argv), env
     if not row.command:

@@ -18,7 +18,7 @@ from sitrepd.launches.follow import LogFollower
 from sitrepd.launches.launchers.base import Exit, Launched
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import read_cwd, read_environ
-from sitrepd.launches.readiness import Readiness
+from sitrepd.launches.readiness import Readiness, answering
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.stillness import Stillness
 
@@ -91,6 +91,8 @@ class Watch:
         self.stillness: Stillness | None = None
         self.serving: Serving | None = None
         self.suspect: str | None = None
+        self.replaced = False
+        """Another watch has taken over: what this one finds counts no more."""
         self._asked_beforehand = False
         self._held: list[e.LogEvent] = []
         self._held_since = 0.0
@@ -294,9 +296,23 @@ class Watch:
         self._told_port_taken = self.port_taken
         if self.ready or self.port_taken:
             return
+        self._find_port(outcome)
         readable = self.follower.status in ("following", "vanished", "waiting")
         if self.readiness.judge(lambda: self.launcher.tree(self.launched), readable):
             self.ready = outcome.became_ready = True
+
+    def _find_port(self, outcome: Outcome) -> None:
+        """Where neither command nor caller tells by what to know a server: the port on which its processes answer."""
+        if self.facts.port is not None or self.engine.probes or getattr(self.engine, "ready_pattern", None):
+            return
+        if self.engine.name != "generic":
+            return
+        port = answering(self.launcher.tree(self.launched))
+        if port is not None:
+            event = e.Listening(at=utc_now(), host="127.0.0.1", port=port)
+            self._note([event])
+            outcome.events.append(event)
+            outcome.worth_storing = True
 
     def _finish(self, outcome: Outcome, ended: Exit) -> None:
         """The process is gone: what it wrote last must be read before its end is told."""

@@ -82,7 +82,7 @@ def look(server: Server) -> Details:
     details = Details(
         readable=env is not None,
         uid=uid,
-        user=_user(uid),
+        user=user_of(uid),
         started_at=started_at(server.main.stat.start_ticks),
         engine=engine,
         facts=facts,
@@ -127,7 +127,7 @@ def _model(argv: Sequence[str]) -> str | None:
     return None
 
 
-def _user(uid: int | None) -> str | None:
+def user_of(uid: int | None) -> str | None:
     if uid is None:
         return None
     try:

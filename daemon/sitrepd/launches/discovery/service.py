@@ -17,7 +17,7 @@ from sitrepd.launches.discovery.details import Details, look
 from sitrepd.launches.discovery.find import Found, Server, find
 from sitrepd.launches.discovery.leftovers import Ended, Orphan, ended_launches, launch_in, marked_launch, orphans
 from sitrepd.launches.discovery.table import Table, ancestors, read_table
-from sitrepd.launches.discovery.view import ServersOut, view
+from sitrepd.launches.discovery.view import ServersOut, launches_of, view
 from sitrepd.launches.launchers.base import ProcessIdentity
 from sitrepd.launches.models import Launch
 from sitrepd.launches.ports import ports_of
@@ -25,6 +25,7 @@ from sitrepd.launches.processes import boot_id
 from sitrepd.launches.service import Launches
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
+from sitrepd.storage import ids
 
 log = logging.getLogger(__name__)
 _FRESH_S = 30.0
@@ -66,10 +67,7 @@ class Discovery(Service):
         async with self._busy:
             found = await asyncio.to_thread(lambda: find(read_table()))
             told = await asyncio.to_thread(self._details_of, found.servers)
-            if self.runtime.settings.adopt:
-                for server in found.servers:
-                    await self._consider(found, server, told[server.main.identity])
-                await self._find_sessions()
+            await self._consider_all(found, told)
             out = await asyncio.to_thread(self._view, found, told)
             self.runtime.live["servers"] = out
             self.runtime.live["benchmarks_running"] = [one.model_dump() for one in out.benchmarks]
@@ -77,8 +75,20 @@ class Discovery(Service):
 
     # --- adopting ------------------------------------------------------------------------------------------------
 
+    async def _consider_all(self, found: Found, told: Mapping[ProcessIdentity, Details]) -> None:
+        owners = self.launches.owners({pid: process.stat for pid, process in found.table.items()})
+        adopts = self.runtime.settings.adopt
+        for server in found.servers:
+            details, number = told[server.main.identity], owners.get(server.main.pid)
+            if number is not None and details.readable and not server.embedded:
+                await self.launches.understand(number, server, details)
+            elif number is None and adopts:
+                await self._consider(found, server, details)
+        if adopts:
+            await self._find_sessions()
+
     async def _consider(self, found: Found, server: Server, details: Details) -> None:
-        if not self._is_wanted(server, details) or self._is_followed(found, server):
+        if not self._is_wanted(server, details):
             return
         if await asyncio.to_thread(self._is_of_a_start, found.table, server, details):
             return
@@ -103,10 +113,6 @@ class Discovery(Service):
             return False
         below = self.runtime.settings.adopt_below
         return below is None or (details.cwd is not None and Path(details.cwd).is_relative_to(below))
-
-    def _is_followed(self, found: Found, server: Server) -> bool:
-        stats = {pid: process.stat for pid, process in found.table.items()}
-        return server.main.pid in self.launches.owners(stats)
 
     def _is_of_a_start(self, table: Table, server: Server, details: Details) -> bool:
         """Whether we started it, though its row is not written yet, or its launch only just ended."""
@@ -167,7 +173,11 @@ class Discovery(Service):
         remembered = self._remember(found.table, owners)
         folder = self.runtime.settings.launches_dir
         left = orphans(found, self._ended(), self._alive(found, owners), gpu, folder, remembered)
-        return view(found, told, owners, self.launches.live, gpu, left)
+        out = view(found, told, owners, self.launches.live, gpu, left)
+        known = {one.launch for one in out.servers}
+        watched = [one for one in self.launches.followed() if ids.public_id("L", one.number) not in known]
+        out.servers += launches_of(found, watched, self.launches.live, gpu)
+        return out
 
     def _remember(self, table: Table, owners: Mapping[int, int]) -> dict[int, int]:
         """Launch numbers by pid, also of those whose launch has lost them since."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, Field
 
 from sitrepd.clock import utc_now
-from sitrepd.launches.discovery.details import Details
+from sitrepd.launches.discovery.details import Details, user_of
 from sitrepd.launches.discovery.find import Found, Server
 from sitrepd.launches.discovery.leftovers import Orphan
 from sitrepd.launches.discovery.table import ancestors, uid_of
 from sitrepd.launches.launchers.base import ProcessIdentity
+from sitrepd.launches.ports import ports_of
 from sitrepd.launches.processes import read_cwd, started_at
+from sitrepd.launches.watch import Watch
 from sitrepd.redact import redact_argv
 from sitrepd.storage import ids
 
@@ -31,7 +33,7 @@ class ServerOut(BaseModel):
     """A server on this machine; what is absent may not be read, or is not known."""
 
     pid: int = Field(description="Of its main process.")
-    kind: str = Field(description="sglang, vllm or llama.cpp.")
+    kind: str = Field(description="sglang, vllm, llama.cpp; generic for a launch of anything else.")
     launch: str | None = Field(None, description="The launch that it is followed as.")
     state: str | None = Field(None, description="Of that launch, at this moment.")
     readable: bool = Field(description="False for another user's, of which only this much may be seen.")
@@ -144,6 +146,38 @@ def _server(
         processes=len(tree),
         gpu_memory_bytes=sum(held) if held else None,
     )
+
+
+def launches_of(
+    found: Found, watches: Iterable[Watch], live: Mapping[int, Any], gpu: Mapping[int, int | None]
+) -> list[ServerOut]:
+    """Launches whose processes do not say by their words which server they are."""
+    told = []
+    for watch in watches:
+        process = found.table.get(watch.launched.identity.pid)
+        if process is None:
+            continue
+        tree = {process.pid} | _below(found, process.pid)
+        held = [gpu[one] or 0 for one in tree if one in gpu]
+        out = ServerOut(
+            pid=process.pid,
+            kind=watch.engine.name,
+            launch=ids.public_id("L", watch.number),
+            state=getattr(live.get(watch.number), "state", None),
+            readable=True,
+            user=user_of(uid_of(process.pid)),
+            argv=redact_argv(list(process.argv)),
+            cwd=read_cwd(process.pid),
+            started_at=watch.launched.started_at,
+            model=watch.facts.model_path,
+            port=watch.facts.port,
+            listening=sorted(set().union(*(ports_of(pid) for pid in tree))),
+            log_path=str(watch.follower.path),
+            processes=len(tree),
+            gpu_memory_bytes=sum(held) if held else None,
+        )
+        told.append(out)
+    return told
 
 
 def _below(found: Found, pid: int) -> set[int]:
