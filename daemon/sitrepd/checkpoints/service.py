@@ -77,11 +77,6 @@ class Checkpoints:
         await self.write_files(session_id, row)
         return Made(row, new=True)
 
-    def try_out(self, session_id: int) -> None:
-        """Collect and typeset one that nobody sees: what the next one needs is read and compiled then."""
-        collected, _ = self._collect(session_id)
-        self._written(0, session_id, collected, "none", None)
-
     async def write_files(self, session_id: int, row: Checkpoint) -> None:
         """Rewrite the files that hold the latest checkpoint of the session."""
         await asyncio.to_thread(write_files, self._runtime, session_id, row.markdown, row.rendered)

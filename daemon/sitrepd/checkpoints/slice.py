@@ -48,9 +48,8 @@ def _report(report: Report) -> Sequence[Section]:
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.checkpoints.idle import Watch
     from sitrepd.checkpoints.presence import Presence
-    from sitrepd.checkpoints.warm_up import WarmUp
 
-    return (Watch(runtime), Presence(runtime), WarmUp(runtime))
+    return (Watch(runtime), Presence(runtime))
 
 
 SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report)
