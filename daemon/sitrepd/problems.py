@@ -68,7 +68,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     detail = str(error.detail)
     if error.status_code == 404 and detail == title:
         detail = f"There is nothing at {_path(request)}. The API is described at /api/v1/openapi.json."
-    headers = dict(error.headers) if error.headers else {}
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
     if error.status_code == 405:
         allowed = ", ".join(_methods_at(request))
         headers["allow"], detail = (
