@@ -149,6 +149,8 @@ def test_profiles_trainings_and_references(tmp_path: Path) -> None:
         '- T1 t, model M1 drafter, data {"rows": 100}; the last of 15 points; epoch 3 step 30: accept_rate 0.4;'
     )
     assert early.endswith("epoch 14 step 140: accept_rate 0.4; slow")
+    short = render(rendered, "md", 2000, SHIPPED)
+    assert "; the last 3 of 15 points; epoch 12 step 120: accept_rate 0.4; epoch 13 step" in short
     assert section_text(rendered, "references") == ["- R1 paper, from them: lr 1e-05, tps 100 tok/s — n"]
 
 
