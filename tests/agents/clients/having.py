@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.daemons import Daemon
+from tests.helpers import wait_until
 
 HERE = Path(__file__).parent
 SITREP = str(Path(sys.executable).with_name("sitrep"))
@@ -26,7 +28,7 @@ _INSTALL_S = 900
 # Nothing of whoever runs the tests reaches a client: neither keys nor the settings of another one around it.
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SITREP_ADOPT", "SITREP_CHECKPOINT_QUIET_S", "PYTHONPYCACHEPREFIX")
 # Whatever does not go to this machine goes nowhere.
-_NOWHERE = {name: "http://127.0.0.1:9" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
+_NOWHERE = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
 _NATIVE = {
     "claude": "@anthropic-ai/claude-code-linux-x64/claude",
     "opencode": "opencode-linux-x64/bin/opencode",
@@ -83,7 +85,7 @@ class Home:
     def environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         own = {"HOME": str(self.path), "TERM": "xterm-256color", "SITREP_DATA_DIR": str(self.daemon.data_dir),
-               "SITREP_NO_START": "1", "NO_PROXY": "127.0.0.1,localhost"} | _NOWHERE  # fmt: skip
+               "SITREP_NO_START": "1", "NO_PROXY": "127.0.0.1,localhost,opencode.internal"} | _NOWHERE  # fmt: skip
         return kept | own | self.env
 
     def run(self, *command: str, told: str = "", check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -122,7 +124,29 @@ def home(path: Path, daemon: Daemon, **env: str) -> Iterator[Home]:
     try:
         yield found
     finally:
+        _end_what_is_left(found.path)
         daemon.client.post(f"{API}/sessions/{session}/close")
+
+
+def _end_what_is_left(path: Path) -> None:
+    """Codex leaves a server of its own behind, known by its home folder."""
+    own = f"HOME={path}".encode()
+
+    def left() -> list[psutil.Process]:
+        found = []
+        for process in psutil.process_iter():
+            with suppress(OSError):
+                if own in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0"):
+                    found.append(process)
+        return found
+
+    def ended() -> bool:
+        for process in (remaining := left()):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        return not remaining
+
+    wait_until(ended)
 
 
 def _warm(daemon: Daemon) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.agents.clients.having import Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
+from tests.agents.clients.screen import screen
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 
@@ -110,6 +111,37 @@ def test_an_empty_wish_is_answered_by_the_checkpoint(at: Home) -> None:
         prompt(at, url, "status", "--resume", session)
     assert script.of("agent")[-1].text.count(HANDED) >= 2
     assert at.facts("checkpoints")[-1]["trigger"] == "empty message"
+
+
+def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
+    state = at.path / ".claude.json"
+    seen = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    told = {
+        "hasCompletedOnboarding": True, "theme": "dark", "projects": {str(at.work): seen},
+        "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
+    }  # fmt: skip
+    state.write_text(json.dumps(json.loads(state.read_text()) | told))
+    with model(Turn("first answer"), Turn(names_the_checkpoint), Turn("third answer")) as (script, url):
+        at.env["ANTHROPIC_BASE_URL"] = url
+        with screen(at, program("claude")) as shown:
+            shown.shows("auto mode", "for shortcuts", "for agents")
+            shown.say("Start.")
+            shown.shows("first answer")
+            shown.press("Enter")
+            shown.say("/compact keep exact numbers")
+            shown.shows("PostCompact")
+            shown.say("Go on.")
+            shown.shows("I go on from C")
+            shown.say(".")
+            shown.shows("third answer")
+    _, after, asking = script.of("agent")
+    (summary,) = script.of("summary")
+    assert "keep exact numbers" in summary.text
+    assert "Sitrep hands the whole checkpoint" in summary.text
+    checkpoint, _ = whole_and_once(at, after)
+    assert f"I go on from {checkpoint}." in asking.text
+    assert asking.text.count(HANDED) == 2, "who says nothing asks for it anew"
+    assert [one["text"] for one in at.facts("messages")[-3:]] == ["Start.", "Go on.", "."]
 
 
 def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.agents.clients.having import SITREP, Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
+from tests.agents.clients.screen import screen
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 
@@ -105,6 +106,29 @@ def test_hooks_that_nobody_has_trusted_do_not_run_and_doctor_says_so(at: Home) -
     told = at.run(SITREP, "doctor", "codex", check=False)
     assert "not trusted, so Codex skips without a word" in told.stdout + told.stderr
     assert "/hooks" in told.stdout + told.stderr
+
+
+def test_on_a_screen_its_hooks_are_trusted_once_and_a_compaction_is_typed(at: Home) -> None:
+    config = at.path / ".codex/config.toml"
+    with model(Turn("first answer"), Turn(names_the_checkpoint), Turn("third answer")) as (script, url):
+        trusted = f'\n[projects."{at.work}"]\ntrust_level = "trusted"\n'
+        config.write_text(config.read_text().replace("http://127.0.0.1:9", url) + trusted)
+        with screen(at, program("codex")) as shown:
+            shown.shows("Hooks need review")
+            shown.press("Down", "Enter")
+            shown.shows("Ask Codex to do anything")
+            shown.say("Start.")
+            shown.shows("first answer")
+            shown.say("/compact")
+            shown.shows("Context compacted")
+            shown.say("Go on.")
+            shown.shows("I go on from C")
+        assert len(script.of("summary")) == 1
+        whole_and_once(at, script.of("agent")[-1])
+        told = at.run(SITREP, "doctor", "codex", check=False)
+        assert f"its hooks in {at.path}/.codex/hooks.json are trusted" in told.stdout + told.stderr
+        prompt(at, url, "Once more.", trusted=False)
+    whole_and_once(at, script.of("agent")[-1])
 
 
 def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:

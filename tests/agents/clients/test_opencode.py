@@ -10,6 +10,7 @@ import pytest
 from tests.agents.clients.having import Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
+from tests.agents.clients.screen import screen
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 
@@ -28,6 +29,11 @@ def at(tmp_path: Path, daemon: Daemon) -> Iterator[Home]:
 
 def prompt(at: Home, url: str, text: str, *options: str) -> str:
     """One turn without a screen, and what was printed."""
+    configure(at, url)
+    return at.run(program("opencode"), "run", *options, told=text).stdout
+
+
+def configure(at: Home, url: str) -> None:
     path = at.path / ".config/opencode/opencode.json"
     options_of = {"baseURL": f"{url}/v1", "apiKey": "dummy"}
     limits = {"name": "Stand-in", "tool_call": True, "limit": {"context": _CONTEXT, "output": 4096}}
@@ -42,7 +48,6 @@ def prompt(at: Home, url: str, text: str, *options: str) -> str:
         "provider": {"standin": provider}, "permission": {"bash": "allow", "edit": "allow"},
     }  # fmt: skip
     path.write_text(json.dumps(told))
-    return at.run(program("opencode"), "run", *options, told=text).stdout
 
 
 def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> None:
@@ -94,6 +99,27 @@ def test_the_shell_of_the_agent_means_the_same_session(at: Home) -> None:
     with model(Turn(tool="bash", arguments=command), Turn("done")) as (script, url):
         prompt(at, url, "Start.")
     assert "conversation ses_" in script.of("agent")[-1].text
+
+
+def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
+    with model(Turn("first answer"), Turn(names_the_checkpoint), Turn(names_the_checkpoint)) as (script, url):
+        configure(at, url)
+        with screen(at, program("opencode")) as shown:
+            shown.shows("Ask anything")
+            shown.say("Start.")
+            shown.shows("first answer")
+            shown.say("/compact")
+            wait_until(lambda: script.of("summary"))
+            shown.shows(SUMMARY)
+            shown.say("Go on.")
+            shown.shows("I go on from C")
+            shown.say(".")
+            wait_until(lambda: len(script.of("agent")) == 3)
+    _, after, asking = script.of("agent")
+    whole_and_once(at, after)
+    checkpoint, _ = whole_and_once(at, asking)
+    assert at.facts("checkpoints")[-1]["id"] == checkpoint
+    assert [one["text"] for one in at.facts("messages")[-1:]] == ["."]
 
 
 def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:
