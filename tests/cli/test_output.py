@@ -27,6 +27,7 @@ def test_nothing_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_told_text_cannot_move_the_cursor() -> None:
     assert output.printable("a\x1b[2Jb\x07c\x9b31md\te\nf") == "ab" + "c31md\te\nf"
+    assert output.printable("a\u202eb\u202c\u2066c\u2069\u2028\U000e0041 接受 🚀") == "abc 接受 🚀"
 
 
 def test_times_are_those_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:

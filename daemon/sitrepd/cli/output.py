@@ -13,7 +13,10 @@ from typing import Any, TypeAlias
 
 import typer
 
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
 _TIMES = re.compile(r"_at$|^at$")
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -44,7 +47,7 @@ def write_bytes(body: bytes) -> None:
 
 
 def printable(text: str) -> str:
-    """Told text without what would move the cursor or change the terminal."""
+    """Told text without what would move the cursor, change the terminal, or turn the order of what is read."""
     return _CONTROL.sub("", text)
 
 
