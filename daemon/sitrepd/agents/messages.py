@@ -43,20 +43,20 @@ async def store(runtime: Runtime, session_id: int, place: Place, prompt: Prompt,
     def job(db: Session) -> Stored:
         remember(db, place, session_id)
         scope = Scope(runtime.registry, f"observed:{place.client}", session_id)
-        number = _next_number(db, session_id)
+        number = next_number(db, session_id)
         told = {"number": number, "role": role, "text": text, "synthetic": prompt.kind == "synthetic"}
         _tell(db, scope, "message", told)
-        return Stored(number, tuple(_propose(db, scope, wishes, number)))
+        return Stored(number, tuple(propose(db, scope, wishes, number)))
 
     return await runtime.store.write_async(job)
 
 
-def _next_number(db: Session, session_id: int) -> int:
+def next_number(db: Session, session_id: int) -> int:
     last = db.exec(select(func.max(Message.number)).where(Message.session_id == session_id)).one()
     return int(last or 0) + 1
 
 
-def _propose(db: Session, scope: Scope, wishes: list[str], number: int) -> list[int]:
+def propose(db: Session, scope: Scope, wishes: list[str], number: int) -> list[int]:
     """New wishes alone: one that was said before, confirmed or taken back, is not proposed again."""
     if not wishes:
         return []

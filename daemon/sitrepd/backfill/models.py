@@ -9,9 +9,11 @@ from pydantic import BaseModel, Field
 from sqlalchemy import UniqueConstraint
 from sqlmodel import Field as Column
 
+from sitrepd.agents.models import CommandCreate
 from sitrepd.benchmarks.models import BenchmarkCreate, TrainingCreate
 from sitrepd.findings.models import FindingCreate
 from sitrepd.launches.models import LaunchRecord
+from sitrepd.sessions.models import MessageCreate
 from sitrepd.shapes import Instant, Name, Shape, Text, Whole
 from sitrepd.storage.base import Row, link, now_field
 
@@ -70,6 +72,17 @@ class ToldFinding(Told):
     launches: list[Name] = Field(default_factory=list, description="Keys of the launches that show it.")
 
 
+class ToldMessage(Told):
+    """A message of a stored conversation; its number is the next one of the session."""
+
+    fact: MessageCreate
+
+
+class ToldCommand(Told):
+    fact: CommandCreate
+    results: list[Name] = Field(default_factory=list, description="Keys of the benchmarks that it printed.")
+
+
 class BackfillIn(Shape):
     """A part of what was read; launches are told before what names them."""
 
@@ -79,6 +92,8 @@ class BackfillIn(Shape):
     benchmarks: list[ToldBenchmark] = Field(default_factory=list, max_length=1000)
     trainings: list[ToldTraining] = Field(default_factory=list, max_length=1000)
     findings: list[ToldFinding] = Field(default_factory=list, max_length=1000)
+    messages: list[ToldMessage] = Field(default_factory=list, max_length=1000)
+    commands: list[ToldCommand] = Field(default_factory=list, max_length=1000)
 
 
 class Settled(BaseModel):

@@ -51,6 +51,22 @@ def read_result_file(path: str, mtime: datetime) -> Reading:
     return reading
 
 
+def measured(path: str, printed: str, ended: datetime) -> list[Result]:
+    """The runs in what a command has printed, if it is a benchmark's table."""
+    from sitrepd.benchmarks.parsers import is_printed
+
+    data = printed.encode("utf-8", "replace")
+    if not is_printed(data):
+        return []
+    try:
+        found = [_result(path, run, ended) for run in read_results(data, path)]
+    except BenchmarkFileError:
+        return []
+    for one in found:
+        one.fact["note"] = one.fact["note"].replace(_TIME_NOTE, "It ended when its command did.")
+    return found
+
+
 def is_vllm(document: Mapping[str, Any]) -> bool:
     """Whether `vllm bench serve --save-result` wrote it, which names the backend otherwise in newer releases."""
     return is_result(document) and "model_id" in document and ("endpoint_type" in document or "backend" in document)

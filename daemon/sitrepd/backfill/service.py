@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -12,6 +13,7 @@ from sqlmodel import Session, col, select
 
 from sitrepd import facts, redact
 from sitrepd.backfill import models as m
+from sitrepd.backfill.conversations import Conversations, scope_of
 from sitrepd.backfill.models import Backfilled, BackfillIn, Settled
 from sitrepd.benchmarks.models import Benchmark
 from sitrepd.facts import Noun, Scope
@@ -43,6 +45,11 @@ class Keeper:
         ]
         settled += [self._settle("training", one, self._make, self._change_training) for one in told.trainings]
         settled += [self._settle("finding", one, self._make_finding, self._change_finding) for one in told.findings]
+        said = Conversations(self._db, self._registry, self._session_id, host)
+        settled += [self._settle("message", one, said.make_message, said.change_nothing) for one in told.messages]
+        for one in told.commands:
+            runs = [kept.fact_id for key in one.results if (kept := self._kept(key)) and kept.word == "benchmark"]
+            settled.append(self._settle("command", one, partial(said.make_command, runs), said.change_command))
         return settled
 
     def _settle(
@@ -75,8 +82,7 @@ class Keeper:
         return self._db.exec(query).first()
 
     def _scope(self, path: str) -> Scope:
-        path = redact.redact_text(path)
-        return Scope(self._registry, f"imported from {path}"[:500], self._session_id, imported_from=path)
+        return scope_of(self._registry, self._session_id, path)
 
     def _make(self, noun: Noun, told: Any) -> tuple[Any, bool]:
         return facts.tell(self._db, noun, told.fact, self._scope(told.path)), True
@@ -134,7 +140,7 @@ class Keeper:
     def _make_benchmark(self, noun: Noun, told: m.ToldBenchmark) -> tuple[Benchmark, bool]:
         known = self._db.exec(
             select(Benchmark).where(Benchmark.digest == told.key, Benchmark.session_id == self._session_id)
-        ).first()
+        ).first() or self._same_figures(noun, told)
         if known is not None:
             self._change_benchmark(noun, known, told)
             return known, False
@@ -143,6 +149,17 @@ class Keeper:
         row.launch_id = self._launch_of(told)
         self._db.add(row)
         return row, True
+
+    def _same_figures(self, noun: Noun, told: m.ToldBenchmark) -> Benchmark | None:
+        """A stored run of which this is what its tool has printed, with fewer digits."""
+        wanted = _figures(told.fact.metrics or {})
+        if wanted is None:
+            return None
+        rows = facts.all_rows(self._db, noun, self._session_id)
+        child = next(one for one in noun.children if one.field == "metrics")
+        metrics = facts.children_of(self._db, child, rows)
+        found: Benchmark | None = next((row for row in rows if _figures(metrics.get(row.id) or {}) == wanted), None)
+        return found
 
     def _change_benchmark(self, noun: Noun, row: Benchmark, told: m.ToldBenchmark) -> None:
         """What was measured does not change; which launch it was on may have become certain."""
@@ -219,6 +236,13 @@ class _Changes(BaseModel):
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(**values)
+
+
+def _figures(metrics: Any) -> tuple[str, ...] | None:
+    """What no two runs have in common, as exact as it is printed; None where that is not told."""
+    told = [metrics[name] for name in ("completed", "duration", "output_throughput") if name in metrics]
+    values = [one["value"] if isinstance(one, dict) else one.value for one in told]
+    return tuple(f"{float(value):.2f}" for value in values) if len(values) == 3 else None
 
 
 def _digest(told: BaseModel) -> str:

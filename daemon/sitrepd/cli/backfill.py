@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import zoneinfo
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,11 +40,27 @@ def backfill(
             "--timezone", metavar="ZONE", help="Of the times in the logs, as Europe/Berlin; this machine's if absent."
         ),
     ] = None,
+    transcript: Annotated[
+        bool,
+        typer.Option(
+            "--transcript",
+            help="Read conversations of Claude Code or opencode there, as their clients have stored them.",
+        ),
+    ] = False,
 ) -> None:
-    """Read server logs, benchmark results and training logs below folders into the session; twice is as once."""
+    """Read server logs, benchmark results and training logs below folders into the session; twice is as once.
+
+    With --transcript what coding agents' clients have stored instead: Claude Code's `~/.claude/projects/…`, opencode's
+    `~/.local/share/opencode`, or what `opencode export` printed.
+    """
     from sitrepd.backfill import run, told
 
     _check(folders, zone)
+    if transcript:
+        from sitrepd.cli.backfill_transcripts import read_transcripts
+
+        read_transcripts(cli, folders, dry_run, host)
+        return
     session = None if dry_run else cli.client.get("/sessions/current").data["id"]
     found = run.find(folders, zone, _say_size)
     starts = told.wanted(found, followed=cli.is_store and host is None)
@@ -73,11 +90,17 @@ def _say_size(files: int, size: int) -> None:
 
 def _tell(cli: Cli, found: Found, starts: list[Start], host: str | None) -> dict[str, dict[str, str]]:
     from sitrepd.backfill import told
+
+    return told.tell(poster(cli, host), found, starts)
+
+
+def poster(cli: Cli, host: str | None) -> Callable[[dict[str, Any]], Sequence[dict[str, str]]]:
+    """Tells the daemon a part, as of this machine or of `host`; what became of each fact."""
     from sitrepd.hardware.hosts import machine_key
 
     where = {"host": host} if host else {"host": socket.gethostname(), "machine": machine_key()}
     cli.client.timeout_s = _TIMEOUT_S
-    return told.tell(lambda part: cli.client.post("/backfill", {**where, **part}).data["facts"], found, starts)
+    return lambda part: cli.client.post("/backfill", {**where, **part}).data["facts"]
 
 
 # --- the report ----------------------------------------------------------------------------------------------------
@@ -86,19 +109,19 @@ def _tell(cli: Cli, found: Found, starts: list[Start], host: str | None) -> dict
 def _say(report: dict[str, Any]) -> None:
     output.say(f"Read {report['files']} files ({output.size(report['bytes'])}) below {', '.join(report['folders'])}.")
     for noun, kind in (("launch", "launches"), ("benchmark", "benchmarks"), ("training run", "trainings")):
-        _say_kind(noun, report[kind], report["session"])
+        say_kind(noun, report[kind], report["session"])
     _say_findings(report)
     _say_launches(report)
     for one in report["running"]:
         output.say(f"{one['path']} is still written by process {one['pid']}; running servers are followed (sitrep ps).")
-    _say_not_understood(report)
+    say_not_understood(report)
     for note in report["notes"]:
         output.say(note)
     if report["dry_run"]:
         output.say("Nothing was stored (--dry-run).")
 
 
-def _say_kind(noun: str, lines: list[dict[str, Any]], session: str | None) -> None:
+def say_kind(noun: str, lines: list[dict[str, Any]], session: str | None) -> None:
     if not lines:
         output.say(f"\nNo {noun} was found.")
         return
@@ -121,6 +144,8 @@ def _line(line: dict[str, Any]) -> str:
         words.append(line.get("failure", ""))
     elif "points" in line:
         words.append(f"{line['points']} points")
+    elif "at" in line:
+        words.append(output.local_time(line["at"]))
     else:
         words.append(f"on {line['launch']}" if "launch" in line else "(on which launch is not certain)")
     return "  ".join(word for word in words if word)
@@ -142,7 +167,7 @@ def _say_launches(report: dict[str, Any]) -> None:
         output.say(f"Time left of later starts is foretold from {len(ready)} of these starts.")
 
 
-def _say_not_understood(report: dict[str, Any]) -> None:
+def say_not_understood(report: dict[str, Any]) -> None:
     lines = report["not_understood"]
     if lines:
         output.say(f"\n{len(lines)} files were not understood, or not wholly")

@@ -1,4 +1,4 @@
-"""The daemon of another machine through the system's ssh: one connection a box is kept, and a local socket leads over it."""
+"""The daemon of another machine through the system's ssh: one connection a box, with a local socket that leads over it."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def why_silent(box: Box) -> str:
     except NoTunnel as error:
         return error.detail
     return (
-        f"The connection to {box} ended before the answer. Try again; if it stays so, the sshd there may not forward to "
-        "sockets (AllowStreamLocalForwarding in its sshd_config)."
+        f"The connection to {box} ended before the answer. Try again; if it stays so, its sshd may not forward "
+        "to sockets (AllowStreamLocalForwarding in its sshd_config)."
     )
 
 

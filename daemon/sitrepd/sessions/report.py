@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from sqlmodel import col
+
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
 from sitrepd.sessions import waiting
+from sitrepd.sessions.models import Message
 
 _DIRECTIVE = ("id", "text", "message", "active", "proposed", "at", "provenance")
 _STEP = ("id", "text", "order", "after", "needs", "state")
@@ -37,8 +40,9 @@ def report(report: Report) -> list[Section]:
 
 
 def _last_message(report: Report) -> Any:
-    """The one that was told last; the others are not read."""
-    found = r.rows(report, "message", _MESSAGE, limit=1)
+    """The one that was told last; one of an old conversation that was read in later is none where there is another."""
+    heard = col(Message.imported_from).is_(None)
+    found = r.rows(report, "message", _MESSAGE, heard, limit=1) or r.rows(report, "message", _MESSAGE, limit=1)
     return found[0] if found else None
 
 
