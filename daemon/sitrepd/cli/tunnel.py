@@ -1,4 +1,4 @@
-"""The daemon of another machine through the system's ssh: one connection a box, with a local socket that leads over it."""
+"""The daemon of another machine, by ssh: one connection a box, and a local socket that leads over it."""
 
 from __future__ import annotations
 
