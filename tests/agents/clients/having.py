@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ SITREP = str(Path(sys.executable).with_name("sitrep"))
 API = "/api/v1"
 LIMIT_S = 240
 _INSTALL_S = 900
+_CLAUDE_TYPES = "0.3.332"
 # Nothing of whoever runs the tests reaches a client: neither keys nor the settings of another one around it.
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SITREP_ADOPT", "SITREP_CHECKPOINT_QUIET_S", "PYTHONPYCACHEPREFIX")
 # Whatever does not go to this machine goes nowhere.
@@ -58,6 +60,19 @@ def _install(into: Path, pinned: bytes) -> None:
     command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
     subprocess.run(command, cwd=into, check=True, timeout=_INSTALL_S, stdin=subprocess.DEVNULL)
     (into / ".installed").touch()
+
+
+@cache
+def claude_types() -> Path:
+    """What Claude Code sends to hooks and takes from them, as its SDK of the same release declares it."""
+    found = folder() / "claude-types"
+    if not (found / "package" / "sdk.d.ts").exists():
+        found.mkdir(exist_ok=True)
+        pack = ["npm", "pack", "--silent", f"@anthropic-ai/claude-agent-sdk@{_CLAUDE_TYPES}"]
+        name = subprocess.run(pack, cwd=found, check=True, timeout=_INSTALL_S, capture_output=True, text=True).stdout
+        with tarfile.open(found / name.strip().splitlines()[-1]) as packed:
+            packed.extract("package/sdk.d.ts", found, filter="data")
+    return found / "package" / "sdk.d.ts"
 
 
 def program(name: str) -> str:

@@ -17,7 +17,10 @@ from tests.helpers import wait_until
 pytestmark = pytest.mark.clients
 _CONTEXT = 100_000
 _FULL = 99_500
-_OFFLINE = {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+# It would have npm look for types beside any plug-in, and wait a minute where there is no network.
+_OFFLINE = {
+    "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1", "npm_config_fetch_retries": "0",
+}  # fmt: skip
 
 
 @pytest.fixture
