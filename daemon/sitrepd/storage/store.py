@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import errno
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -124,7 +125,8 @@ def load_token(path: Path) -> str:
         partial.write_text(token + "\n")
         partial.replace(path)
     except OSError as error:
+        right = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Make it readable and writable"
         raise StoreUnusable(
-            f"The token file {path} cannot be used: {error.strerror}. Make it readable and writable."
+            f"The token file {path} cannot be used: {error.strerror}. {right}."
         ) from error
     return token
