@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import errno
+import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterator
@@ -126,7 +126,5 @@ def load_token(path: Path) -> str:
         partial.replace(path)
     except OSError as error:
         right = "Free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Make it readable and writable"
-        raise StoreUnusable(
-            f"The token file {path} cannot be used: {error.strerror}. {right}."
-        ) from error
+        raise StoreUnusable(f"The token file {path} cannot be used: {error.strerror}. {right}.") from error
     return token
