@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sqlite3
@@ -138,6 +139,15 @@ def test_the_token_is_kept_and_closed_to_others(tmp_path: Path) -> None:
     path.chmod(0o644)
     assert load_token(path) == token
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_finds_no_room_asks_for_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(StoreUnusable, match=r"No space left on device\. Free some space"):
+        load_token(tmp_path / "token")
 
 
 def test_a_network_file_system_is_recognised() -> None:
