@@ -189,6 +189,7 @@ def test_what_opencode_says_by_itself_is_synthetic(daemon: Daemon, session: str,
     before = idles(daemon)
     plugin.event("session.status", sessionID="ses_5", status={"type": "idle"})
     wait_until(lambda: idles(daemon) > before)
+    wait_until(lambda: len(of(daemon, session, "messages")) >= 2)
     assert [one["text"] for one in of(daemon, session, "messages")] == [words, "Mine."]
 
 

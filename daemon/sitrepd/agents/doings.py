@@ -55,7 +55,9 @@ async def is_about_to_be_compacted(call: Call) -> Checkpoint:
     """The checkpoint that is made just before."""
     await _remember(call)
     await handover.note_compaction(call.runtime, call.session_id, call.place)
-    made = await checkpoints(call.runtime).make(call.session_id, "before compaction", call.payload.text("trigger"))
+    made = await checkpoints(call.runtime).make(
+        call.session_id, "before compaction", call.payload.text("trigger"), tasks(call.runtime).later
+    )
     return made.checkpoint
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,9 @@ class Made:
     new: bool
 
 
+Later = Callable[[Coroutine[Any, Any, None]], None]
+
+
 @dataclass(frozen=True)
 class _Previous:
     """What a new checkpoint is compared with."""
@@ -62,8 +65,13 @@ class Checkpoints:
         settings = self._runtime.settings
         return Templates(settings.templates_dir, settings.data_dir / "cache" / "templates")
 
-    async def make(self, session_id: int, trigger: str, cause: str | None = None) -> Made:
-        """A checkpoint of the session as it is now; the latest one again where no fact has changed since."""
+    async def make(
+        self, session_id: int, trigger: str, cause: str | None = None, later: Later | None = None
+    ) -> Made:  # fmt: skip
+        """A checkpoint of the session as it is now; the latest one again where no fact has changed since.
+
+        It is stored when this returns; its files are then written too, or by `later` where somebody waits.
+        """
         trigger, cause = redact_text(trigger), redact_text(cause) if cause else cause
         async with self._making:
             collected, previous = await asyncio.to_thread(self._collect, session_id)
@@ -74,7 +82,11 @@ class Checkpoints:
             number = await self._runtime.store.write_async(lambda db: ids.allocate(db, "checkpoint"))
             row = await asyncio.to_thread(self._written, number, session_id, collected, trigger, cause)
             await self._runtime.store.write_async(lambda db: _store(db, row))
-        await self.write_files(session_id, row)
+        writing = self.write_files(session_id, row)
+        if later is None:
+            await writing
+        else:
+            later(writing)
         return Made(row, new=True)
 
     async def write_files(self, session_id: int, row: Checkpoint) -> None:
