@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import simplejson
@@ -12,9 +13,10 @@ from sqlmodel import Session, col, select
 
 from sitrepd import facts
 from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, compare
+from sitrepd.benchmarks.groups import Run
 from sitrepd.benchmarks.models import Benchmark, BenchmarkCreate
 from sitrepd.benchmarks.parsers import ParsedBenchmark, ServerFacts
-from sitrepd.benchmarks.runs import run_of
+from sitrepd.benchmarks.runs import metric_names, stored_runs, stored_samples
 from sitrepd.errors import InvalidFact
 from sitrepd.facts import Scope
 from sitrepd.shapes import Measure
@@ -101,14 +103,41 @@ def _fits(row: Any, server: ServerFacts) -> bool:
     return server.port is not None and row.port == server.port and server.model_path in (None, model)
 
 
-def comparison(db: Session, scope: Scope, metric: str | None) -> Comparison:
-    """All runs of the scope's session by one metric; by the session's own if none is asked for."""
-    registry = scope.registry
-    noun = registry.by_word["benchmark"]
-    session: Any = db.get(registry.by_word["session"].table, scope.session_id)
-    told = facts.publish(db, registry, noun, facts.all_rows(db, noun, scope.session_id))
-    wanted = metric or session.best_metric or BEST_METRIC
-    if metric and told and not any(metric in run.metrics for run in told):
-        known = sorted({name for run in told for name in run.metrics})
-        raise InvalidFact(f"No run has the metric {metric!r}; there are {', '.join(known[:12])}.")
-    return compare([run_of(run) for run in told], wanted)
+@dataclass(frozen=True)
+class Which:
+    """Which runs are compared, and with which: all of the session and its own baseline where nothing is said."""
+
+    metric: str | None = None
+    runs: Sequence[str] = ()
+    baseline: str | None = None
+    latency: str | None = None
+
+
+def comparison(db: Session, scope: Scope, which: Which) -> tuple[Comparison, dict[str, list[Decimal]]]:
+    """The runs of the scope's session by one metric (by its own if none is asked for), and the samples within runs."""
+    from sitrepd.benchmarks.decide import MEASURED
+
+    number = scope.session_id
+    session: Any = db.get(scope.registry.by_word["session"].table, number)
+    wanted = which.metric or session.best_metric or BEST_METRIC
+    for asked in (which.metric, which.latency):
+        known = metric_names(db, number) if asked else []
+        if known and asked not in known:
+            raise InvalidFact(f"No run has the metric {asked!r}; there are {', '.join(known[:12])}.")
+    names = {wanted, *MEASURED, *([which.latency] if which.latency else [])}
+    runs = _chosen(stored_runs(db, number, names), which)
+    return compare(runs, wanted), stored_samples(db, number, wanted)
+
+
+def _chosen(runs: list[Run], which: Which) -> list[Run]:
+    """The runs that are asked for, and the baseline of theirs."""
+    by_id = {run.id: run for run in runs}
+    asked = [one.upper() for one in which.runs]
+    baseline = which.baseline.upper() if which.baseline else None
+    unknown = [one for one in (*asked, *([baseline] if baseline else ())) if one not in by_id]
+    if unknown:
+        raise InvalidFact(f"The session has no run {', '.join(unknown)}.")
+    if asked:
+        kept = {*asked, *([baseline] if baseline else [run.id for run in runs if run.baseline])}
+        runs = [run for run in runs if run.id in kept]
+    return [run._replace(baseline=run.id == baseline) for run in runs] if baseline else runs

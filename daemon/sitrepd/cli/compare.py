@@ -1,9 +1,11 @@
-"""`sitrep compare`: the runs side by side, with their differences to the baseline."""
+"""`sitrep compare`: the runs side by side, how sure their differences are, and what is best."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,27 +14,92 @@ from sitrepd.cli.output import Column
 from sitrepd.cli.verbs import Cli, verb
 
 app = typer.Typer()
+Format = Literal["table", "csv", "md"]
+Kind = Literal["curve", "latency", "pareto"]
 
 
 @verb(app, "compare")
 def compare(
     cli: Cli,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="B", help="Only these runs, and the baseline.")] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="By which metric; else the session's own.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="B", help="Compare with this run, not the marked one.")
+    ] = None,
+    latency: Annotated[str | None, typer.Option("--latency", help="The latency of the Pareto front.")] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", help="Of an hour of all GPUs: says what a million tokens cost.")
+    ] = None,
+    format_: Annotated[Format, typer.Option("--format", help="How the table is printed.")] = "table",
+    chart: Annotated[
+        Kind | None,
+        typer.Option("--chart", help="Draw a curve over a setting, percentiles of latency, or the Pareto front."),
+    ] = None,
+    setting: Annotated[str | None, typer.Option("--over", metavar="SETTING", help="What the curve goes over.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where the chart goes: .svg or .png.")
+    ] = None,
 ) -> None:
-    """Compare the benchmarks of the session: value, difference to the baseline, and which is best."""
-    cli.show(cli.client.get("/sessions/current/comparison", metric=metric), _say)
+    """Compare the benchmarks of the session: value, difference to the baseline with its 95 % interval, and the best."""
+    asked = {"metric": metric, "run": runs or None, "baseline": baseline, "latency": latency, "price": price}
+    path = "/sessions/current/comparison"
+    if chart is not None or out is not None:
+        kind = "png" if out and out.lower().endswith(".png") else "svg"
+        answer = cli.client.get(f"{path}/chart", kind=chart or "curve", setting=setting, format=kind, **asked)
+        _write(answer.body, out)
+    elif format_ != "table":
+        output.write_bytes(cli.client.get(f"{path}/table", format=format_, **asked).body)
+    else:
+        cli.show(cli.client.get(path, **asked), _say)
+
+
+def _write(body: bytes, out: str | None) -> None:
+    if out is None or out == "-":
+        output.write_bytes(body)
+        return
+    try:
+        Path(out).write_bytes(body)
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}.") from error
+    output.say(os.path.abspath(out))
 
 
 def _say(told: dict[str, Any]) -> None:
     columns: tuple[Column, ...] = (
         ("RUNS", "ids"), ("CONFIGURATION", "label"), (str(told["metric"]).upper(), _value),
-        ("DIFFERENCE", "difference"), ("", "words"), ("LAUNCHES", "launches"),
-        ("WHY NOT COMPARED", "why"), ("NOTES", "notes"),
+        ("DIFFERENCE", "difference"), ("95 % INTERVAL", _interval), ("", "words"), ("VERDICT", _verdict),
+        ("LAUNCHES", "launches"),
+        (str(told.get("latency") or "LATENCY").upper(), lambda row: _short(row.get("latency"))),
+        ("PARETO", lambda row: row.get("pareto") or None),
+        ("COST OF 1 M TOKENS", lambda row: _short(row.get("cost_per_million"))),
+        ("J/TOKEN", lambda row: _short(row.get("joules_per_token"))),
+        ("WHY NOT COMPARED", "why"), ("MARKED", lambda row: row["verdict"].get("marks")), ("NOTES", "notes"),
     )  # fmt: skip
     output.table(told["rows"], columns, "No benchmarks yet.")
     for note in told.get("notes") or ():
         output.say(note)
+    if any("low" in row["verdict"] for row in told["rows"]):
+        output.say(f"Intervals: {told['method']}.")
 
 
 def _value(row: Mapping[str, Any]) -> str:
     return f"{row['text']} {row['unit']}" if row.get("unit") else str(row["text"])
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    verdict = row["verdict"]
+    return f"{float(verdict['low']):+.1f} to {float(verdict['high']):+.1f} %" if "low" in verdict else ""
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    verdict = row["verdict"]
+    said = [verdict["word"]] if verdict.get("word") else []
+    if verdict.get("outliers"):
+        rest = (verdict.get("without_outliers") or {}).get("word")
+        then = f": {rest} without" if rest and rest != verdict.get("word") else ""
+        said.append(f"{', '.join(verdict['outliers'])} is an outlier{then}")
+    return ", ".join(said)
+
+
+def _short(value: Any) -> str:
+    return "" if value is None else f"{float(value):.4g}"

@@ -1,0 +1,173 @@
+"""HTTP of comparisons: the table with what it means, the same as CSV or Markdown, and charts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Query, Response
+from pydantic import BaseModel, Field
+
+from sitrepd.benchmarks import service
+from sitrepd.errors import InvalidFact, NoSession
+from sitrepd.facts import Scope
+from sitrepd.redact import redact_text
+from sitrepd.routing import HintDep, ReadDep, RuntimeDep, SessionId, api_router, problems, session_id
+
+router = api_router("benchmarks")
+
+
+class Judged(BaseModel):
+    """Means and intervals; `low` and `high` are per cent to the baseline."""
+
+    count: int = Field(description="Values that the mean is of: runs, or the samples of a single run.")
+    mean: float
+    word: str | None = Field(
+        None, description="better, worse, different, no difference seen, or one run only: not known."
+    )
+    low: float | None = None
+    high: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+
+
+class Verdict(Judged):
+    """What the difference of one row to the baseline means."""
+
+    outliers: list[str] = Field(default_factory=list, description="Runs that do not belong to the others.")
+    without_outliers: Judged | None = Field(None, description="The same without these.")
+    marks: list[str] = Field(default_factory=list, description="What speaks against single runs.")
+
+
+class ComparedRow(BaseModel):
+    """One configuration; `difference` is to the baseline, such as "+5.9 %"."""
+
+    ids: list[str]
+    launches: list[str]
+    label: str
+    value: float
+    text: str = Field(description="The value as told, or the mean of the repeats.")
+    texts: list[str]
+    unit: str | None = None
+    difference: str | None = None
+    why: str | None = Field(None, description="Why it is not compared with the baseline.")
+    baseline: bool
+    best: bool
+    comparable: bool
+    superseded: bool
+    words: list[str]
+    notes: list[str]
+    verdict: Verdict
+    settings: dict[str, Any] = Field(description="Those in which the configurations differ.")
+    throughput: float | None = Field(None, description="The mean of output_throughput.")
+    latency: float | None = Field(None, description="The mean of the latency that the Pareto front is of.")
+    pareto: bool | None = Field(None, description="Whether no other row has more throughput at no more latency.")
+    cost_per_million: float | None = Field(None, description="Of a million output tokens, by `price`.")
+    joules_per_token: float | None = Field(None, description="Energy of all GPUs of the host for an output token.")
+
+
+class Compared(BaseModel):
+    """The runs of a session by one metric."""
+
+    metric: str
+    unit: str | None = None
+    better: str | None = None
+    rows: list[ComparedRow]
+    notes: list[str] = Field(description="What keeps it from being complete.")
+    latency: str | None = Field(None, description="The metric that the Pareto front is of, against output_throughput.")
+    method: str = Field(description="How the intervals are made.")
+
+
+class Asked(BaseModel):
+    """What is compared, as the queries of all these routes say it."""
+
+    metric: Annotated[str | None, Query(description="The session's own if absent.")] = None
+    run: Annotated[list[str], Query(description="Only these runs, and the baseline.")] = Field(default_factory=list)
+    baseline: Annotated[str | None, Query(description="The run to compare with, instead of the marked one.")] = None
+    latency: Annotated[str | None, Query(description="The latency of the Pareto front.")] = None
+    price: Annotated[float | None, Query(gt=0, lt=1e9, description="Of one hour of all GPUs, in any currency.")] = None
+
+
+def _asked(
+    metric: Annotated[str | None, Query(description="The session's own if absent.")] = None,
+    run: Annotated[list[str] | None, Query(description="Only these runs, and the baseline.")] = None,
+    baseline: Annotated[str | None, Query(description="The run to compare with, not the marked one.")] = None,
+    latency: Annotated[str | None, Query(description="The latency of the Pareto front.")] = None,
+    price: Annotated[float | None, Query(gt=0, lt=1e9, description="Of an hour of all GPUs, in any currency.")] = None,
+) -> Asked:
+    return Asked(metric=metric, run=run or [], baseline=baseline, latency=latency, price=price)
+
+
+AskedDep = Annotated[Asked, Depends(_asked)]
+
+
+def _decided(fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep, asked: AskedDep) -> Any:
+    from sitrepd.benchmarks.decide import decide
+    from sitrepd.benchmarks.energy import joules_per_token
+
+    scope = Scope(runtime.registry, "observed", session_id(db, fact_session, hint))
+    which = service.Which(asked.metric, asked.run, asked.baseline, asked.latency)
+    found, samples = service.comparison(db, scope, which)
+    return decide(found, samples, asked.latency, asked.price, joules_per_token(db, scope, found))
+
+
+DecisionDep = Annotated[Any, Depends(_decided)]
+
+
+@router.get(
+    "/sessions/{fact_session}/comparison", name="get_comparison", response_model=Compared,
+    response_model_exclude_none=True, responses=problems(NoSession, InvalidFact),
+)  # fmt: skip
+def compare(told: DecisionDep) -> Response:
+    """The runs of a session: value, difference to the baseline, how sure it is, and which is best."""
+    from sitrepd.benchmarks.verdicts import METHOD
+
+    found = told.comparison
+    rows: list[Any] = [
+        {name: getattr(row, name) for name in ComparedRow.model_fields if hasattr(row, name)}
+        | {name: value for name, value in vars(one).items() if name != "verdict"}
+        | {"verdict": asdict(one.verdict)}
+        for row, one in zip(found.rows, told.rows, strict=True)
+    ]
+    compared = Compared.model_validate(
+        {
+            "metric": redact_text(found.metric), "unit": found.unit, "better": found.better, "rows": rows,
+            "notes": found.notes, "latency": told.latency, "method": METHOD,
+        }
+    )  # fmt: skip
+    # As bytes, since FastAPI would check every row once more.
+    return Response(compared.model_dump_json(exclude_none=True), media_type="application/json")
+
+
+@router.get(
+    "/sessions/{fact_session}/comparison/table", name="get_comparison_table", response_class=Response,
+    responses=problems(NoSession, InvalidFact),
+)  # fmt: skip
+def table(
+    told: DecisionDep, format: Annotated[Literal["csv", "md"], Query(description="csv or md.")] = "csv"
+) -> Response:
+    """The comparison as CSV or Markdown, one row a configuration."""
+    from sitrepd.benchmarks.tables import as_csv, as_markdown
+
+    if format == "csv":
+        return Response(as_csv(told), media_type="text/csv; charset=utf-8")
+    return Response(as_markdown(told), media_type="text/markdown; charset=utf-8")
+
+
+@router.get(
+    "/sessions/{fact_session}/comparison/chart", name="get_comparison_chart", response_class=Response,
+    responses=problems(NoSession, InvalidFact),
+)  # fmt: skip
+def chart(
+    told: DecisionDep,
+    kind: Annotated[Literal["curve", "latency", "pareto"], Query(description="curve, latency or pareto.")] = "curve",
+    setting: Annotated[str | None, Query(description="What the curve goes over; the steps if absent.")] = None,
+    format: Annotated[Literal["svg", "png"], Query(description="svg or png.")] = "svg",
+) -> Response:
+    """A chart: a curve over a setting with 95 % intervals, percentiles of latency, or the Pareto front."""
+    from sitrepd.benchmarks import charts
+
+    drawing = charts.chart(told, kind, setting)
+    if format == "svg":
+        return Response(drawing.svg(), media_type="image/svg+xml")
+    return Response(drawing.png(), media_type="image/png")

@@ -1,0 +1,113 @@
+"""What a difference to the baseline means: better, worse, no difference seen, or not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sitrepd.benchmarks.compare import Comparison, Row
+from sitrepd.benchmarks.metrics import Better, decimals
+from sitrepd.benchmarks.statistics import CONFIDENCE, Interval, Sample, mean_interval, outlier, ratio_interval, sample
+
+BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference seen", "one run only: not known"
+DIFFERENT = "different"
+METHOD = (
+    f"{CONFIDENCE:.0%} intervals of the ratio of means (Fieller, with Welch's degrees of freedom), each by itself; "
+    "outliers by Grubbs' test at 0.1 %, counted unless said otherwise"
+).replace("%", " %")
+
+Samples = Mapping[str, Sequence[Decimal]]
+"""Repeated values within one run, by its id."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`low` and `high` are per cent to the baseline; `mean_low` and `mean_high` are of the row's own mean."""
+
+    count: int
+    mean: float
+    word: str | None = None
+    low: float | None = None
+    high: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    outliers: tuple[str, ...] = ()
+    without_outliers: Verdict | None = None
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Values:
+    ids: list[str] = field(default_factory=list)
+    values: list[Decimal] = field(default_factory=list)
+
+    def sample(self) -> Sample:
+        resolution = 10.0 ** -min((decimals(value) for value in self.values), default=0)
+        return sample([float(value) for value in self.values], resolution)
+
+    def without(self, place: int) -> _Values:
+        return _Values(self.ids[:place] + self.ids[place + 1 :], self.values[:place] + self.values[place + 1 :])
+
+
+def verdicts(found: Comparison, samples: Samples) -> list[Verdict]:
+    """One for each row, in order."""
+    base = found.baseline
+    of_base = _values(base, found.metric, samples).sample() if base else None
+    return [_verdict(row, found, samples, None if row is base else of_base) for row in found.rows]
+
+
+def _values(row: Row, metric: str, samples: Samples) -> _Values:
+    """The values of the runs; of a single run its samples, where it has some."""
+    if len(row.runs) == 1 and len(samples.get(row.runs[0].id, ())) > 1:
+        told = list(samples[row.runs[0].id])
+        return _Values([f"{row.runs[0].id}#{at + 1}" for at in range(len(told))], told)
+    return _Values([run.id for run in row.runs], [run.metrics[metric].value for run in row.runs])
+
+
+def _verdict(row: Row, found: Comparison, samples: Samples, base: Sample | None) -> Verdict:
+    values = _values(row, found.metric, samples)
+    compared = base if row.comparable and not row.superseded and row.why is None else None
+    place = outlier([float(value) for value in values.values])
+    rest = _judged(values.without(place), compared, found.better) if place is not None else None
+    whole = _judged(values, compared, found.better)
+    named = (values.ids[place],) if place is not None else ()
+    return Verdict(
+        whole.count, whole.mean, whole.word, whole.low, whole.high, whole.mean_low, whole.mean_high, named, rest,
+        _marks(row),
+    )  # fmt: skip
+
+
+def _judged(values: _Values, base: Sample | None, better: Better | None) -> Verdict:
+    own = values.sample()
+    of_mean = mean_interval(own) or (None, None)
+    interval = ratio_interval(own, base) if base is not None else None
+    return Verdict(
+        own.count, own.mean, _word(own, base, interval, better),
+        round(interval.low * 100, 4) if interval else None, round(interval.high * 100, 4) if interval else None,
+        *of_mean,
+    )  # fmt: skip
+
+
+def _word(own: Sample, base: Sample | None, interval: Interval | None, better: Better | None) -> str | None:
+    if base is None:
+        return None
+    if own.count < 2 or base.count < 2:
+        return UNKNOWN
+    if interval is None or interval.low <= 0 <= interval.high:
+        return SAME
+    if better is None:
+        return DIFFERENT
+    return BETTER if (interval.low > 0) == (better == "higher") else WORSE
+
+
+def _marks(row: Row) -> tuple[str, ...]:
+    """What speaks against single runs of a row."""
+    found = []
+    for run in row.runs:
+        failed = run.metrics.get("failed")
+        if failed is not None and failed.value > 0:
+            found.append(f"{run.id}: {failed.value} requests failed")
+        elif run.note and not run.comparable:
+            found.append(f"{run.id}: {run.note}")
+    return tuple(found)
