@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -150,6 +151,39 @@ def test_hooks_go_over_it_and_open_it_where_it_is_not(laptop: Laptop, box: Daemo
     laptop.hang_up()
     hook(laptop, url, "SessionStart")
     wait_until(lambda: "Never guess." in hook(laptop, url, "SessionStart"))
+
+
+_OPENCODE = """
+const { Sitrep } = await import(process.argv[2])
+const plugin = await Sitrep({ client: {}, directory: "/home/dev/work" })
+for (;;) {
+  const output = { system: ["You are an agent"] }
+  await plugin["experimental.chat.system.transform"]({ sessionID: "ses_afar" }, output)
+  if (/Never guess/.test(output.system[1])) break
+  await new Promise((resolve) => setTimeout(resolve, 100))
+}
+const message = { message: { id: "m1" }, parts: [{ type: "text", text: "From opencode afar" }] }
+await plugin["chat.message"]({ sessionID: "ses_afar" }, message)
+"""
+
+
+@real
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs apt-get install nodejs")
+def test_the_plug_in_of_opencode_opens_it_too(laptop: Laptop, box: Daemon, url: str) -> None:
+    laptop.hang_up()
+    program = laptop.folder / "opencode.mjs"
+    program.write_text(_OPENCODE)
+    plugin = SCRIPT.parent / "opencode" / "sitrep.js"
+    process = subprocess.Popen(
+        ["node", program, plugin], env=laptop.env | {"SITREP_URL": url}, stderr=subprocess.PIPE
+    )  # fmt: skip
+    try:
+        wait_until(lambda: "From opencode afar" in [one["text"] for one in facts(box.client, "messages")])
+    finally:
+        process.kill()
+        _, complaints = process.communicate()
+    assert complaints == b""
 
 
 @real

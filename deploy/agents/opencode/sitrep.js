@@ -38,7 +38,7 @@ function addressOf(socket) {
 // Where `sitrep` keeps the end of its way to another machine, by the name that it gives it.
 function linkOf(url) {
   const base = process.env.XDG_RUNTIME_DIR || path.join(os.homedir(), ".cache")
-  return path.join(base, "sitrep-ssh", url.slice("ssh://".length).replace(/\/+$/, "").replaceAll("/", "_"))
+  return path.join(base, "sitrep-ssh", decodeURIComponent(url.slice("ssh://".length)).replace(/\/+$/, "").replaceAll("/", "_"))
 }
 
 // Where that way is not open, `sitrep` opens it while opencode goes on.
