@@ -165,6 +165,11 @@ def test_charts(client: TestClient, kind: str) -> None:
     words = [one.text for one in root.iter("{http://www.w3.org/2000/svg}text")]
     wanted = {"curve": "94.0", "latency": "p99", "pareto": "EAGLE3, 2 steps"}[kind]
     assert wanted in words
+    for one in root.iter("{http://www.w3.org/2000/svg}text"):
+        x, width = float(one.attrib["x"]), 7 * len(one.text or "")
+        begin = x - {"start": 0, "middle": width / 2, "end": width}[one.attrib["text-anchor"]]
+        assert begin >= -10
+        assert begin + width <= 770, one.text
     for one in root.iter("{http://www.w3.org/2000/svg}circle"):
         assert 0 <= float(one.attrib["cx"]) <= 760
         assert 0 <= float(one.attrib["cy"]) <= 420

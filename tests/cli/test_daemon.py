@@ -61,7 +61,7 @@ def test_status_is_ten_lines(told: Sitrep) -> None:
 
 def test_the_comparison(told: Sitrep) -> None:
     rows = told("compare").ok().out.splitlines()
-    assert re.fullmatch(r"B3 +EAGLE-3, 2 steps +94\.0 tok/s +\+5\.9 % +best, one run", rows[3])
+    assert re.fullmatch(r"B3 +EAGLE-3, 2 steps +94\.0 tok/s +\+5\.9 % +best, one run +one run only: not known", rows[3])
     assert told("compare", "--json").json["rows"][2]["difference"] == "+5.9 %"
     assert "No run has the metric 'no_such'" in told("compare", "--metric", "no_such").refused()
 

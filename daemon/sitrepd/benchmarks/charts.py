@@ -73,7 +73,7 @@ def _curve(told: Decision, setting: str | None) -> Drawing:
         _error_bar(drawing, frame, x, low, high)
         place = frame.place(x, float(row.value))
         drawing.shapes.append(Dot(place, COLOURS[0], 4.5 if row.best else 3.5, one.verdict.count < 2))
-        drawing.shapes.append(Words((place[0] + 7, place[1] - 7), row.text, INK, bold=row.best))
+        drawing.shapes.append(_beside(place, row.text, INK, row.best))
     drawing.shapes.append(Words((_LEFT, _HEIGHT - 8), "bars: 95 % intervals of the mean; hollow: one run", MUTED))
     return drawing
 
@@ -121,12 +121,14 @@ def _pareto(told: Decision) -> Drawing:
     for x, y, (row, one) in zip(xs, ys, rows, strict=True):
         place = frame.place(x, y)
         drawing.shapes.append(Dot(place, COLOURS[2] if one.pareto else MUTED))
-        right = place[0] > _WIDTH * 0.7
-        beside = (place[0] - 8 if right else place[0] + 8, place[1] - 6)
-        drawing.shapes.append(
-            Words(beside, _short(row.label), INK if one.pareto else MUTED, "end" if right else "start")
-        )
+        drawing.shapes.append(_beside(place, _short(row.label), INK if one.pareto else MUTED))
     return drawing
+
+
+def _beside(place: Point, text: str, colour: str, bold: bool = False) -> Words:
+    """Words to the right of a dot, or to the left where the edge is near."""
+    right = place[0] > _WIDTH * 0.7
+    return Words((place[0] + (-8 if right else 8), place[1] - 7), text, colour, "end" if right else "start", bold)
 
 
 def _pairs(told: Decision) -> list[tuple[Row, Decided]]:

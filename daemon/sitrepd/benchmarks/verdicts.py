@@ -14,7 +14,7 @@ BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference seen", "one run
 DIFFERENT = "different"
 METHOD = (
     f"{CONFIDENCE:.0%} intervals of the ratio of means (Fieller, with Welch's degrees of freedom), each by itself; "
-    "outliers by Grubbs' test at 0.1 %, counted unless said otherwise"
+    "outliers by Grubbs' test at 0.1%, counted unless said otherwise"
 ).replace("%", " %")
 
 Samples = Mapping[str, Sequence[Decimal]]
