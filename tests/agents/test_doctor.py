@@ -16,6 +16,8 @@ from tests.cli.running import Done, Sitrep
 from tests.daemons import Daemon, running_daemon
 from tests.helpers import wait_until
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 BENCH = Path(__file__).parents[1] / "data" / "bench" / "sglang-0.5.16-base.jsonl"
 TABLE = """
 ============ Serving Benchmark Result ============

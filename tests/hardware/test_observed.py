@@ -21,6 +21,8 @@ from tests.stubs import NvmlStub
 
 from sitrepd.hardware.driver import without_library
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 FAST = {"sample_s": 0.1, "sample_idle_s": 0.2, "gpu_processes_s": 0.2}
 
 

@@ -19,6 +19,8 @@ from tests.launches.reading import LOGS
 
 from sitrepd.launches.watch import Outcome, step_all
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 # Plays a recorded log, and opens its port when a file appears; answers nothing.
 _PLAYER = """
 import os, socket, sys, time

@@ -17,6 +17,8 @@ from tests.agents.mcp.speaking import LEGACY, MODERN, SITREP, VERSIONS, by_stdio
 from tests.daemons import Daemon, running_daemon
 from tests.helpers import wait_until
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 API = "/api/v1"
 both = pytest.mark.parametrize("mode", [MODERN, LEGACY])
 

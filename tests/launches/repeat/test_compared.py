@@ -22,6 +22,8 @@ from tests.stack.test_git import git
 
 from sitrepd.launches.ports import who_listens
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 
 def by_name(found: list[dict[str, Any]]) -> dict[str, tuple[Any, Any]]:
     return {one["name"]: (one["a"], one["b"]) for one in found}

@@ -24,6 +24,8 @@ from sitrepd.errors import InvalidFact
 from sitrepd.launches.repeat.again import RestartIn
 from sitrepd.launches.repeat.restart import with_secrets, without_secrets
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 _KILLS = 12
 # Ends half a second after it was asked to, or never.
 _SLOW = (

@@ -13,6 +13,8 @@ from tests.daemons import Daemon
 from tests.helpers import free_port, lives
 from tests.launches.repeat.conftest import SECRET, caller_env, get, line, start, until
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 WAITS = "import os, sys, time; print('up', sys.argv[1:], os.environ.get('MARK'), flush=True); time.sleep(300)"
 
 
