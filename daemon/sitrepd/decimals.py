@@ -20,11 +20,14 @@ _SMALLEST_PLAIN = -4
 
 
 def number_text(value: Decimal) -> str:
-    """The number with all its decimals, as tools print it: 94.0 is `94.0`, 0.00001 is `1e-05`, 1E+6 is `1e+06`."""
-    _, _, exponent = value.as_tuple()
-    if not value.is_finite() or (value.adjusted() >= _SMALLEST_PLAIN and isinstance(exponent, int) and exponent <= 0):
+    """The number with all its decimals: 94.0 is `94.0`, 0.000010 is `0.000010`, 1E+6 is `1e+06`.
+
+    What has no zero at its end to keep and is as small as tools print with an exponent is printed so: `1e-05`.
+    """
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or (value.adjusted() >= _SMALLEST_PLAIN and exponent <= 0):
         return str(value)
-    if not value:
+    if not value or (exponent <= 0 and digits[-1] == 0):
         return format(value, "f")
     mantissa, _, power = format(value, "e").partition("e")
     return f"{mantissa}e{int(power):+03d}"
