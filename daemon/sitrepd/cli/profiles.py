@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from sitrepd.cli import values
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from sitrepd.cli import output, values
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
-from sitrepd.cli.verbs import noun
+from sitrepd.cli.verbs import Cli, noun, verb
 
 TABLE = NounTable(
     "profile",
@@ -21,3 +26,64 @@ TABLE = NounTable(
 
 app = noun("Profiles: time per phase inside a launch or a benchmark.")
 add_verbs(app, TABLE)
+
+
+@verb(app, "diff")
+def diff(
+    cli: Cli,
+    first: Annotated[str, typer.Argument(metavar="P", help="The profile to compare with.")],
+    second: Annotated[str, typer.Argument(metavar="P", help="The other one.")],
+) -> None:
+    """Put the phases of two profiles side by side: share of the whole, calls, time of one call, what has changed."""
+    told = [cli.client.get(f"/profiles/{one}").data for one in (first, second)]
+    rows = differences(*told)
+    if cli.json:
+        output.as_json({"profiles": [one["id"] for one in told], "phases": rows})
+        return
+    one, other = (profile["id"] for profile in told)
+    output.table(rows, (
+        ("PHASE", "name"), (f"{one} SHARE", lambda row: _percent(row["share"][0])),
+        (f"{other} SHARE", lambda row: _percent(row["share"][1])), (f"{one} CALLS", lambda row: row["calls"][0]),
+        (f"{other} CALLS", lambda row: row["calls"][1]), (f"{one} MS", lambda row: _short(row["mean_ms"][0])),
+        (f"{other} MS", lambda row: _short(row["mean_ms"][1])),
+        ("DIFFERENCE", lambda row: _percent(row["difference_percent"], "+")),
+    ))  # fmt: skip
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """By phase, in the order of the first: [first, second] of each figure, and the change of one call in per cent."""
+    sides = [{phase["name"]: _figures(phase) for phase in one["phases"]} for one in (first, second)]
+    wholes = [sum(phase["total_ms"] or 0.0 for phase in side.values()) for side in sides]
+    rows = []
+    for name in dict.fromkeys([*sides[0], *sides[1]]):
+        found = [side.get(name, {"calls": None, "total_ms": None, "mean_ms": None}) for side in sides]
+        shares = [
+            100 * one["total_ms"] / whole if one["total_ms"] is not None and whole else None
+            for one, whole in zip(found, wholes, strict=True)
+        ]
+        before, after = (one["mean_ms"] for one in found)
+        change = (after / before - 1) * 100 if before and after is not None else None
+        rows.append({
+            "name": name, "share": shares, "calls": [one["calls"] for one in found], "mean_ms": [before, after],
+            "total_ms": [one["total_ms"] for one in found], "difference_percent": change,
+        })  # fmt: skip
+    return rows
+
+
+def _figures(phase: Mapping[str, Any]) -> dict[str, Any]:
+    """Of calls, total and mean, any two give the third."""
+    calls = phase.get("calls")
+    total, mean = (None if phase.get(name) is None else float(phase[name]) for name in ("total_ms", "mean_ms"))
+    if total is None and mean is not None and calls is not None:
+        total = mean * calls
+    if mean is None and total is not None and calls:
+        mean = total / calls
+    return {"calls": calls, "total_ms": total, "mean_ms": mean}
+
+
+def _percent(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.1f} %"
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
