@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.cli.running import Sitrep
 
 from sitrepd.cli.profiles import differences
+from sitrepd.cli.timings import phases_of
 
 
 def test_any_two_of_calls_total_and_mean_give_the_third() -> None:
@@ -29,3 +32,27 @@ def test_it_is_printed_and_given_as_json(sitrep: Sitrep) -> None:
     told = sitrep("profile", "diff", "P1", "P2", "--json").json
     assert told["phases"][0]["calls"] == [400, 400]
     assert "P9" in sitrep("profile", "diff", "P1", "P9").refused()
+
+
+def test_times_of_a_log() -> None:
+    log = "took=9 ms\n[EAGLE3_PROFILE] draft=1.5 ms verify: 20 ms\n[TP0] profile draft=500us n=3 verify=0.01s\r\n"
+    assert phases_of(log) == [
+        {"name": "draft", "calls": 2, "total_ms": 2.0, "mean_ms": 1.0},
+        {"name": "verify", "calls": 2, "total_ms": 30.0, "mean_ms": 15.0},
+    ]
+    assert phases_of("x took 3 h, y took 4", r"(?P<name>\w) took (?P<value>\d+)(?: (?P<unit>\w))?") == [
+        {"name": "y", "calls": 1, "total_ms": 4.0, "mean_ms": 4.0}
+    ]
+
+
+def test_a_log_becomes_a_profile(sitrep: Sitrep, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("[EAGLE3_PROFILE] draft=1.5 ms verify=20 ms\n" * 400)
+    sitrep("init", "s").ok()
+    assert sitrep("profile", "read", str(log)).ok().out == "P1 stored: 2 phases.\n"
+    told = sitrep("profile", "show", "P1", "--json").json
+    assert told["phases"][1] == {"name": "verify", "calls": 400, "total_ms": 8000.0, "mean_ms": 20.0}
+    log.write_text("nothing")
+    for words in (("read", str(log)), ("read", str(log), "--pattern", "("), ("read", str(log), "--pattern", "x")):
+        assert sitrep("profile", *words).code != 0
+    assert len(sitrep("profile", "list", "--json").json["data"]) == 1

@@ -28,6 +28,33 @@ app = noun("Profiles: time per phase inside a launch or a benchmark.")
 add_verbs(app, TABLE)
 
 
+@verb(app, "read")
+def read(
+    cli: Cli,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A log; `-` is standard input.")],
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", help="Finds (?P<name>…) and (?P<value>…), perhaps (?P<unit>…), in ms otherwise."),
+    ] = None,
+    launch: Annotated[str | None, typer.Option("--launch", metavar="L", help="The launch it is of.")] = None,
+    benchmark: Annotated[str | None, typer.Option("--benchmark", metavar="B", help="The benchmark it is of.")] = None,
+) -> None:
+    """Make a profile of the times in a log, such as `[EAGLE3_PROFILE] draft=1.2 ms verify=20.5 ms`.
+
+    Without a pattern, pairs of a name and a time with its unit count, on lines that speak of a profile.
+    """
+    from sitrepd.cli.portable import read_input
+    from sitrepd.cli.timings import phases_of
+
+    body, name = read_input(file)
+    phases = phases_of(body.decode(errors="replace"), pattern)
+    if not phases:
+        raise typer.BadParameter(f"{name} has no times that the pattern finds.")
+    told = {"phases": phases, "launch": launch, "benchmark": benchmark, "provenance": f"imported:{name}"}
+    answer = cli.client.post("/profiles", {key: value for key, value in told.items() if value is not None})
+    cli.show(answer, lambda fact: output.say(f"{fact['id']} stored: {len(fact['phases'])} phases."))
+
+
 @verb(app, "diff")
 def diff(
     cli: Cli,
