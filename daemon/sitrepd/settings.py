@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     suspect_after_s: float = Field(
         120.0,
         gt=0,
-        description="Seconds without any movement before a start, or a server with requests in work, can be called stuck.",
+        description="Seconds without movement before a start, or a server with requests in work, can be called stuck.",
     )
     link_ttl_s: float = Field(600.0, gt=0, description="Seconds for which a dashboard link can be opened, once.")
     notify_webhook: list[str] = Field(

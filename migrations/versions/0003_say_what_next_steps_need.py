@@ -6,8 +6,6 @@ import sqlalchemy as sa
 import sqlmodel.sql.sqltypes
 from alembic import op
 
-import sitrepd.storage.types
-
 revision = "0003"
 down_revision = "0002"
 branch_labels = None

@@ -39,8 +39,8 @@ def upgrade() -> None:
     if op.get_bind().dialect.name == "sqlite":
         # The daemon fills it with what was told before, at its first start with this schema.
         op.execute(
-            "CREATE VIRTUAL TABLE search_text USING fts5(name, text, scope, content='search_entry', content_rowid='id', "
-            "tokenize='unicode61 remove_diacritics 2', prefix='1 2 3')"
+            "CREATE VIRTUAL TABLE search_text USING fts5(name, text, scope, content='search_entry', "
+            "content_rowid='id', tokenize='unicode61 remove_diacritics 2', prefix='1 2 3')"
         )
 
     with op.batch_alter_table("checkpoint", schema=None) as batch_op:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-import sqlmodel.sql.sqltypes
 from alembic import op
-
-import sitrepd.storage.types
 
 revision = "0006"
 down_revision = "0005"

@@ -6,8 +6,6 @@ import sqlalchemy as sa
 import sqlmodel.sql.sqltypes
 from alembic import op
 
-import sitrepd.storage.types
-
 revision = "0007"
 down_revision = "0006"
 branch_labels = None

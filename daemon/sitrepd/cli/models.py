@@ -20,7 +20,7 @@ TABLE = NounTable(
         Field("path", "Folder or hub id.", argument=True),
         Field("name", "What it is called."),
         Field("config", "NAME=VALUE of its config.json; may be repeated.", values.pairs, many=True, metavar="PAIR"),
-        Field("details", "NAME=VALUE of what its card says beyond these; may be repeated.", values.pairs, many=True,
+        Field("details", "NAME=VALUE of what else its card says; may be repeated.", values.pairs, many=True,
               metavar="PAIR"),
         Field("weight_bytes", "Bytes of its weights.", values.number, metavar="N"),
         Field("parameters", "How many parameters.", values.number, metavar="N"),
