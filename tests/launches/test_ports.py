@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sitrepd.launches import ports
 from sitrepd.launches.ports import listening, owns_listener, port_free, who_listens
 from sitrepd.launches.sockets import by_proc, listening_sockets
 
@@ -106,3 +107,32 @@ def test_a_port_is_free_until_somebody_listens(listen) -> None:
 def test_an_address_of_another_machine_is_said() -> None:
     with pytest.raises(OSError, match="assign requested address"):
         port_free(1234, "192.0.2.1")
+
+
+def test_of_several_that_share_a_socket_the_oldest_is_named_first() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as shared:
+        child = subprocess.Popen([sys.executable, "-ISc", "input()"], stdin=subprocess.PIPE, pass_fds=[shared.fileno()])
+        try:
+            assert [one.pid for one in who_listens(shared.getsockname()[1])] == [os.getpid(), child.pid]
+        finally:
+            child.communicate(b"\n")
+
+
+def test_a_child_on_its_way_to_exec_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between fork and exec a child holds all that its parent does; afterwards it has other words and no socket."""
+    inodes, seen = ports._socket_inodes, set[int]()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        inode = os.fstat(listener.fileno()).st_ino
+        child = subprocess.Popen([sys.executable, "-ISc", "input()"], stdin=subprocess.PIPE)
+
+        def at_first(pid: int) -> set[int]:
+            if pid == child.pid and pid not in seen:
+                seen.add(pid)
+                return {inode}
+            return inodes(pid)
+
+        monkeypatch.setattr(ports, "_socket_inodes", at_first)
+        try:
+            assert [one.pid for one in who_listens(listener.getsockname()[1])] == [os.getpid()]
+        finally:
+            child.communicate(b"\n")

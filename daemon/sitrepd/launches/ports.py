@@ -79,17 +79,24 @@ def _socket_inodes(pid: int) -> set[int]:
 
 
 def who_listens(port: int, host: str | None = None) -> list[Listener]:
-    """The sockets that listen on a port, with their processes (one entry for each process that shares one)."""
+    """The sockets that listen on a port, with their processes: one entry for each, the oldest first."""
     found = listening(port, host)
     if not found:
         return []
     owners = {int(name): _socket_inodes(int(name)) for name in os.listdir("/proc") if name.isdigit()}
     result = []
     for one in found:
-        pids = [pid for pid, inodes in owners.items() if one.inode in inodes and identify(pid)]
-        whole = [Listener(one.address, port, one.uid, one.inode, pid, tuple(read_argv(pid))) for pid in sorted(pids)]
+        pids = _holders(one.inode, [pid for pid, inodes in owners.items() if one.inode in inodes])
+        whole = [Listener(one.address, port, one.uid, one.inode, pid, tuple(read_argv(pid))) for pid in pids]
         result += whole or [one]
     return result
+
+
+def _holders(inode: int, pids: Collection[int]) -> list[int]:
+    """The oldest first; of several, without a child that was only on its way from fork to exec."""
+    held = [pid for pid in pids if len(pids) == 1 or inode in _socket_inodes(pid)]
+    started = {pid: one.start_ticks for pid in held if (one := identify(pid))}
+    return sorted(started, key=lambda pid: (started[pid], pid))
 
 
 def port_free(port: int, host: str | None = None) -> bool:
