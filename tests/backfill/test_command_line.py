@@ -9,6 +9,8 @@ from tests.backfill.projects import EAGLE, log, result, write
 from tests.cli.running import Sitrep
 from tests.daemons import Daemon, running_daemon
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sitrep, Daemon]]:

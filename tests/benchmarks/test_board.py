@@ -116,6 +116,7 @@ def _run(chance: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_kept_says_the_same_as_all_rows_and_fresh_templates(store: Store, seed: int) -> None:
     chance = random.Random(seed)

@@ -9,8 +9,11 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
 from tests.cli.running import Sitrep
 from tests.helpers import PATIENCE_S, lives, wait_until
+
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
 
 
 def test_the_first_call_starts_a_daemon_and_says_so(sitrep: Sitrep) -> None:

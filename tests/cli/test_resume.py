@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.cli.running import Sitrep
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests/data/reference-session.jsonl"
 

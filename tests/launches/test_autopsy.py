@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 from tests.launches.reading import LOGS
@@ -17,6 +18,8 @@ from tests.launches.reading import LOGS
 from sitrepd.hardware.gpus import GpuProcess
 from sitrepd.hardware.live import LiveHardware, Owned
 from sitrepd.launches.service import Launches
+
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
 
 MEMFRACTION = LOGS / "h200-0.5.16-fail-memfraction.log"
 

@@ -16,6 +16,8 @@ from tests.launches.discovery.servers import Servers, launches, servers_now, unt
 
 from sitrepd.launches.discovery import adopt
 
+pytestmark = pytest.mark.slow  # each test starts daemons of its own
+
 
 def test_a_server_started_with_nohup_is_followed(servers: Servers) -> None:
     port = free_port()
