@@ -15,6 +15,8 @@ import pytest
 from tests.cli.running import Sitrep
 from tests.helpers import PATIENCE_S, free_port, lives, wait_until
 
+pytestmark = pytest.mark.slow  # each test starts many processes
+
 SERVER = """
 import http.server, json, os, sys
 print("loading", flush=True)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.cli.running import Sitrep
 
+pytestmark = pytest.mark.slow  # each test starts many processes
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # noun, what is told, what the API must then say, a change, and what it must say after that

@@ -9,6 +9,8 @@ import pytest
 from tests.cli.running import Sitrep
 from tests.daemons import running_daemon
 
+pytestmark = pytest.mark.slow  # each test starts many processes
+
 
 @pytest.fixture
 def served(tmp_path: Path) -> Sitrep:

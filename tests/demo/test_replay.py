@@ -16,6 +16,8 @@ from sitrepd.demo import _start as played
 from sitrepd.demo._args import parse
 from sitrepd.demo._tape import Tape
 
+pytestmark = pytest.mark.slow  # each test starts many processes
+
 SHARD_BAR = re.compile(
     r"Multi-thread loading shards: +\d+% Completed \| \d+/(64|1) "
     r"\[\d\d:\d\d<(\?, \?it/s|\d\d:\d\d, +\d+\.\d\d(it/s|s/it))\] *"
