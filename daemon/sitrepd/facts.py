@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from sqlmodel import Session, col, func, select
 
-from sitrepd import redact
+from sitrepd import noting, redact, referring
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.shapes import FactIn, FactOut, RefTo
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from sitrepd.slices import Registry
 
 _COMMON = frozenset(FactIn.model_fields)
-# Of a changed value an event notes so many characters, and parts of a list or mapping.
-_MOST_NOTED = 2000
-_MOST_PARTS = 100
 
 
 @dataclass(frozen=True)
@@ -269,7 +265,7 @@ def update(db: Session, noun: Noun, row: Any, data: BaseModel, scope: Scope) -> 
             _replace_children(db, child, row, changed[child.field])
     db.add(row)
     db.flush()
-    changes = differences(before, _noted(db, noun, row, changed, scope))
+    changes = noting.differences(before, _noted(db, noun, row, changed, scope))
     subject = noun.public_id(row.id)
     events.record(db, f"{noun.word}.changed", subject, row.session_id, fields=sorted(changed), changes=changes)
     settle(db, noun, row, scope)
@@ -292,29 +288,8 @@ def _noted(db: Session, noun: Noun, row: Any, names: Iterable[str], scope: Scope
             value = children_of(db, children[name], [row]).get(row.id)
         else:
             value = _column(scope.registry, noun, row, name)
-        found[name] = _as_noted(value)
+        found[name] = noting.noted(value)
     return found
-
-
-def _as_noted(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= _MOST_NOTED else f"{value[:_MOST_NOTED]} …"
-    if isinstance(value, BaseModel):
-        value = value.model_dump(exclude_none=True)
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, datetime):
-        return iso(value)
-    if isinstance(value, Mapping):
-        return {str(name): _as_noted(one) for name, one in list(value.items())[:_MOST_PARTS]}
-    if isinstance(value, list | tuple):
-        return [_as_noted(one) for one in value[:_MOST_PARTS]]
-    return value
-
-
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """`{"status": {"old": "open", "new": "refuted"}}`: what an event notes of a change, so that it can be undone."""
-    return {name: {"old": before[name], "new": after[name]} for name in before if before[name] != after[name]}
 
 
 def _may_be_absent(noun: Noun, name: str) -> bool:
@@ -342,9 +317,9 @@ def _assign(db: Session, noun: Noun, row: Any, values: Mapping[str, Any], scope:
             continue
         mark = noun.reference(name)
         if mark is not None and value is not None:
-            _refer(db, noun, row, name, value, mark, scope)
+            referring.refer(db, noun, row, name, value, mark, scope)
         elif mark is not None:
-            _refer_to_nothing(row, name)
+            referring.refer_to_nothing(row, name)
         else:
             setattr(row, name, _plain(_clean(name, value)))
 
@@ -374,51 +349,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return value
-
-
-def _refer(db: Session, noun: Noun, row: Any, name: str, value: Any, mark: RefTo, scope: Scope) -> None:
-    if isinstance(value, list):
-        setattr(row, name, [_canonical(db, scope, name, item, mark) for item in value])
-        return
-    parsed = ids.parse_id(value)
-    target = scope.registry.by_prefix.get(parsed[0]) if parsed else None
-    fits = target is not None and target.word in mark.words
-    if target is not None and fits and parsed is not None:
-        if not scope.exists(db, target, parsed[1]):
-            raise _unknown(name, value)
-        setattr(row, f"{name}_id", parsed[1])
-        if name in type(row).model_fields:
-            setattr(row, name, None)
-    elif mark.or_text:
-        setattr(row, name, redact.redact_text(value))
-        setattr(row, f"{name}_id", None)
-    else:
-        wanted = " or ".join(mark.words)
-        raise InvalidFact(
-            f"{noun.word}.{name}: {value!r} is no id of a {wanted}.",
-            errors=[{"field": name, "message": f"id of a {wanted}"}],
-        )
-
-
-def _refer_to_nothing(row: Any, name: str) -> None:
-    for column in (name, f"{name}_id"):
-        if column in type(row).model_fields:
-            setattr(row, column, None)
-
-
-def _canonical(db: Session, scope: Scope, name: str, value: str, mark: RefTo) -> str:
-    parsed = ids.parse_id(value)
-    target = scope.registry.by_prefix.get(parsed[0]) if parsed else None
-    if parsed is None or target is None:
-        if mark.or_text:
-            return redact.redact_text(value)
-        raise InvalidFact(f"{name}: {value!r} is no id of a fact.", errors=[{"field": name, "message": "id of a fact"}])
-    if not scope.exists(db, target, parsed[1]):
-        if mark.or_text:
-            return value
-        raise _unknown(name, value)
-    return target.public_id(parsed[1])
-
-
-def _unknown(name: str, value: str) -> InvalidFact:
-    return InvalidFact(f"{name}: there is no fact {value!r}.", errors=[{"field": name, "message": "unknown id"}])

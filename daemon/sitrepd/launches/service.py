@@ -7,27 +7,26 @@ import json
 import logging
 import shutil
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
-from sitrepd.launches import autopsy, retention, start, stillness, store
+from sitrepd.launches import autopsy, retention, start, stillness, store, taken_up
 from sitrepd.launches.discovery import adopt, inside
 from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
 from sitrepd.launches.engines import base as e
-from sitrepd.launches.engines import engine_for, engine_named
-from sitrepd.launches.estimate import Estimates, usual_spans
+from sitrepd.launches.estimate import Estimates
+from sitrepd.launches.examinations import Examinations
 from sitrepd.launches.follow import LogPosition
-from sitrepd.launches.launchers.base import Exit, Launched, LaunchError
+from sitrepd.launches.launchers.base import Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
@@ -57,7 +56,7 @@ class Launches(Service):
         self._stops: dict[int, StopLadder] = {}
         self._starting: set[int] = set()
         self.restored = asyncio.Event()
-        self._examinations: dict[int, asyncio.Task[None]] = {}
+        self._examinations = Examinations(runtime)
         self._estimates = Estimates(runtime.store)
         runtime.live["launches"] = self.live
         runtime.live["launch_service"] = self
@@ -67,7 +66,7 @@ class Launches(Service):
         if not self.restored.is_set():
             await self._restore()
             self.restored.set()
-            await self._examine_left_over()
+            await self._examinations.of_what_is_left_over()
         retention.schedule(self.runtime)
         pause = self.runtime.settings.log_poll_s
         async with self._completing():
@@ -224,7 +223,7 @@ class Launches(Service):
     # --- taking up again -----------------------------------------------------------------------------------------
 
     async def _restore(self) -> None:
-        rows = await asyncio.to_thread(self._stored)
+        rows = await asyncio.to_thread(taken_up.watched, self.runtime.store)
         for row, phases in rows:
             if row.id in self._watches:
                 continue
@@ -237,31 +236,10 @@ class Launches(Service):
     async def _restore_row(self, row: Launch, phases: Sequence[LaunchPhase]) -> None:
         process, number = row.process or {}, row.id or 0
         launched = start.launched_from(process, row.started_at)
-        engine, facts = self._engine_of(row)
+        engine, facts = taken_up.engine_of(row)
         self._watch(number, launched, engine, facts, row, phases)
         if "stop_asked_at" in process:
             await self._begin_stop(number, process.get("stop_grace_s"))
-
-    def _stored(self) -> list[tuple[Launch, list[LaunchPhase]]]:
-        with self.runtime.store.read() as db:
-            rows = db.exec(select(Launch).where(col(Launch.watched).is_(True), col(Launch.ended_at).is_(None))).all()
-            return [
-                (row, list(db.exec(select(LaunchPhase).where(LaunchPhase.launch_id == row.id)).all()))
-                for row in rows
-                if row.process and row.process.get("identity")
-            ]
-
-    def _engine_of(self, row: Launch) -> tuple[e.Engine, e.CommandFacts]:
-        if adopt.is_adopted(row):
-            return adopt.described(row)
-        try:
-            engine = engine_named(row.engine or "generic", row.ready_url, row.ready_pattern)
-        except KeyError:
-            engine = engine_for([], row.ready_url, row.ready_pattern)
-        argv, env = store.words_of(row)
-        facts = engine.describe(argv, env)
-        # Told by the caller or by the log, where the command does not say it.
-        return engine, replace(facts, port=row.port) if row.port else facts
 
     async def _restore_unstored(self) -> None:
         """A daemon may have died between the start of a process and the commit that tells of it."""
@@ -286,7 +264,7 @@ class Launches(Service):
         row = await self.runtime.store.write_async(
             lambda db: self._insert(db, number, told["columns"], launched, told["session_id"], told["provenance"])
         )
-        engine, facts = self._engine_of(row)
+        engine, facts = taken_up.engine_of(row)
         self._watch(number, launched, engine, facts, row)
 
     # --- looking -------------------------------------------------------------------------------------------------
@@ -323,48 +301,13 @@ class Launches(Service):
             stopped = number in self._stops
             await self.runtime.store.write_async(lambda db: store.settle(db, number, watch, outcome, stopped=stopped))
         if outcome.exit is not None or outcome.port_taken:
-            self._begin_examination(number, outcome.exit, watch.facts)
+            self._examinations.begin(number, outcome.exit, watch.facts)
         if outcome.exit is not None:
             del self._watches[number]
             self.live.pop(number, None)
             self._estimates.end(number)
             return
         self.live[number] = self._estimates.live(watch, outcome)
-
-    def _begin_examination(self, number: int, ended: Exit | None, facts: e.CommandFacts | None) -> None:
-        """In the background, for a long log takes seconds."""
-        if number not in self._examinations:
-            task = asyncio.create_task(self._examine(number, ended, facts))
-            self._examinations[number] = task
-            task.add_done_callback(lambda _: self._examinations.pop(number, None))
-
-    async def _examine(self, number: int, ended: Exit | None, facts: e.CommandFacts | None) -> None:
-        """Say why a launch has failed, once."""
-        with self.runtime.store.read() as db:
-            row = db.get(Launch, number)
-            if row is None or not autopsy.is_due(row):
-                return
-            usual = usual_spans(db, number)
-        beside = autopsy.Beside(ended, facts, self._others_on_gpus(number), usual)
-        told = await asyncio.to_thread(autopsy.examine, row, beside)
-        await self.runtime.store.write_async(lambda db: autopsy.record(db, self.runtime.registry, number, told))
-
-    def _others_on_gpus(self, number: int) -> dict[int, int]:
-        """Bytes of GPU memory by pid, of processes that are not of this launch."""
-        seen = getattr(self.runtime.live.get("hardware"), "processes", ())
-        held: Counter[int] = Counter()
-        for one in seen:
-            if one.launch_id != number:
-                held[one.process.pid] += one.process.used_bytes or 0
-        return {pid: size for pid, size in held.items() if size}
-
-    async def _examine_left_over(self) -> None:
-        """A daemon may have died between the end of a launch and the finding that says why."""
-        with self.runtime.store.read() as db:
-            rows = [db.get(Launch, number) for number in autopsy.left_over(db)]
-        for row in rows:
-            if row is not None and row.id is not None:
-                await self._examine(row.id, autopsy.exit_of(row), self._engine_of(row)[1])
 
     # --- stopping ------------------------------------------------------------------------------------------------
 
