@@ -17,7 +17,7 @@ from tests.launches.reading import LOGS
 
 from sitrepd.hardware.gpus import GpuProcess
 from sitrepd.hardware.live import LiveHardware, Owned
-from sitrepd.launches.service import Launches
+from sitrepd.launches.examinations import Examinations
 
 pytestmark = pytest.mark.slow  # each test starts daemons of its own
 
@@ -90,7 +90,7 @@ def test_others_on_the_gpus_are_known_when_a_launch_has_failed() -> None:
         for gpu, (number, pid, size) in enumerate(told)
     )
     runtime: Any = SimpleNamespace(live={}, store=None)
-    launches = Launches(runtime)
-    assert launches._others_on_gpus(1) == {}
+    examinations = Examinations(runtime)
+    assert examinations._others_on_gpus(1) == {}
     runtime.live["hardware"] = LiveHardware(processes=seen)
-    assert launches._others_on_gpus(1) == {12: 7 << 30}
+    assert examinations._others_on_gpus(1) == {12: 7 << 30}
