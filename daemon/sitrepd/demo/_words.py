@@ -15,7 +15,8 @@ This is a demo: it needs no GPU and no SGLang, and it leaves nothing behind.
 
   The session is real, and imported from a file: EAGLE-3 speculative decoding for Kimi-K2.5 on eight GPUs. Its
   3-step server takes 15 to 20 minutes to load, and the agent that tunes it forgets flags and numbers meanwhile.
-  The server that starts now is a replay: a process that prints what SGLang prints and loads no model.
+  The server that starts now is a replay: a process that prints what SGLang prints and loads no model. It is
+  quicker than a real one, so the time left, which rests on real ones, is too long at first.
 
 While it loads, nobody says anything. After 3 s of that (30 s outside a demo) Sitrep writes a checkpoint.
 """
