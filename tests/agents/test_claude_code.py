@@ -160,6 +160,21 @@ def test_the_transcript_proves_that_it_arrived_whole(session: TestClient, tmp_pa
     assert [one.get("proof") for one in facts(session, "deliveries")] == [None, "transcript"]
 
 
+def test_hand_overs_that_went_otherwise_do_not_hide_one_that_a_transcript_proves(
+    session: TestClient, tmp_path: Path
+) -> None:
+    transcript = tmp_path / "transcript.jsonl"
+    text = context(session, CLIENT, "SessionStart", source="startup", transcript_path=str(transcript))
+    for _ in range(20):
+        told = {"to": CLIENT, "channel": "mcp"}
+        headers = {"X-Sitrep-Conversation": CONVERSATION}
+        session.post(f"{API}/sessions/current/resume", json=told, headers=headers).raise_for_status()
+    attached = {"attachment": {"type": "hook_additional_context", "content": [text], "hookEvent": "SessionStart"}}
+    transcript.write_text(json.dumps(attached) + "\n")
+    hook(session, CLIENT, "SessionEnd", reason="other", transcript_path=str(transcript))
+    assert [one.get("proof") for one in facts(session, "deliveries")] == ["transcript"] + [None] * 20
+
+
 def test_a_summary_is_no_answer(session: TestClient) -> None:
     hook(session, CLIENT, "PreCompact", trigger="auto", custom_instructions=None)
     context(session, CLIENT, "SessionStart", source="compact")

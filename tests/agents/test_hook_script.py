@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 import pytest
@@ -134,6 +134,27 @@ def test_without_curl_it_goes_by_the_program(daemon: Daemon, tmp_path: Path) -> 
     (tools / "sitrep").write_text('#!/bin/sh\nprintf "%s %s" "$2" "$3"\n')
     (tools / "sitrep").chmod(0o755)
     assert run("SessionStart", daemon.data_dir, PATH=str(tools)) == "claude-code SessionStart\n"
+
+
+@pytest.mark.parametrize("way", ["none", "shut"])
+def test_where_the_way_by_ssh_is_not_open_the_program_is_called_in_the_folder_of_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    work, tools = tmp_path / "the work", tmp_path / "bin"
+    for folder in (work, tools):
+        folder.mkdir()
+    (tools / "sitrep").write_text('#!/bin/sh\nprintf "%s\\n" "$PWD"; cat\n')
+    (tools / "sitrep").chmod(0o755)
+    monkeypatch.chdir(work)
+    with TemporaryDirectory(prefix="s-") as short:
+        (to_box := Path(short, "sitrep-ssh", "box_srv")).mkdir(parents=True)
+        if way == "shut":
+            with socket.socket(socket.AF_UNIX) as left:
+                left.bind(str(to_box / "s"))
+        path = f"{tools}:{os.environ['PATH']}"
+        printed = run("Stop", tmp_path, b"{}", SITREP_URL="ssh://box/srv", XDG_RUNTIME_DIR=short, PATH=path)
+        assert printed == f"{work}\n{{}}\n"
+        assert [one.name for one in to_box.iterdir()] == (["s"] if way == "shut" else [])
 
 
 def test_the_program_does_the_same(daemon: Daemon, tmp_path: Path) -> None:

@@ -121,6 +121,25 @@ def test_an_older_entry_of_ours_is_brought_up_to_date_where_it_stands(home: Path
     assert found["Gone"] == [{"hooks": [beep]}]
 
 
+@pytest.mark.parametrize("client", sorted(SETTINGS))
+def test_a_hook_of_others_in_a_group_of_ours_is_kept_and_ours_are_called_once(
+    client: str, home: Path, project: Path
+) -> None:
+    settings = settings_of(client, "user", home, project)
+    do(client, "user", project)
+    ours = commands(settings)
+    told = json.loads(settings.read_text())
+    for groups in told["hooks"].values():
+        groups[0]["hooks"].append({"type": "command", "command": "beep"})
+    settings.write_text(json.dumps(told, indent=2))
+    for _ in "12":
+        do(client, "user", project)
+        assert sorted(one for one in commands(settings) if one != "beep") == sorted(ours)
+        assert commands(settings).count("beep") == len(told["hooks"])
+    do(client, "user", project, install=False)
+    assert set(commands(settings)) == {"beep"}
+
+
 def test_every_hook_calls_the_script_by_a_word_that_a_shell_finds(home: Path, project: Path) -> None:
     for client in SETTINGS:
         do(client, "user", project)

@@ -148,6 +148,10 @@ def test_what_the_daemon_has_watched_itself_stays_one_launch(session: TestClient
     assert backfill(session, tmp_path) == {"observed": 1}
     assert len(listed(session, "launches")) == 1
     assert not listed(session, "findings"), "the daemon's own diagnosis stands"
+    assert backfill(session, tmp_path) == {"observed": 1}
+    write(path, log(FAILED) + "And one more line.\n")
+    assert backfill(session, tmp_path) == {"observed": 1}, "also where the log has grown"
+    assert not listed(session, "findings")
 
 
 def test_later_starts_are_foretold_from_logs_read_on_this_machine(session: TestClient, tmp_path: Path) -> None:

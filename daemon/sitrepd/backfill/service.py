@@ -60,6 +60,8 @@ class Keeper:
         kept = self._kept(told.key)
         row = self._db.get(noun.table, kept.fact_id) if kept is not None and kept.word == word else None
         if kept is not None and row is not None:
+            if word == "launch" and row.watched:
+                return Settled(key=told.key, id=noun.public_id(row.id), outcome="observed")
             if kept.digest == digest:
                 return Settled(key=told.key, id=noun.public_id(row.id), outcome="known")
             change(noun, row, told)
@@ -115,8 +117,6 @@ class Keeper:
         return None
 
     def _change_launch(self, noun: Noun, row: Launch, told: m.ToldLaunch) -> None:
-        if row.watched:
-            return
         values = {name: getattr(told.fact, name) for name in _OF_THE_LOG}
         if row.command is None and not row.argv:
             values |= {name: getattr(told.fact, name) for name in ("command", "argv", "env", "cwd")}

@@ -20,6 +20,7 @@ def is_ours(command: Any) -> bool:
 def put_hooks(document: Jsonc, wanted: Hooks) -> None:
     """The wanted groups under `hooks`, one an event, where they stand already or at the end; others of ours go."""
     for event, groups in wanted.items():
+        _take_from_mixed(document, event)
         found = [place for place, group in enumerate(document.get(("hooks", event)) or ()) if _all_ours(group)]
         if found and document.get(("hooks", event, found[0])) != groups[0]:
             document.replace(("hooks", event, found[0]), groups[0])
@@ -73,16 +74,23 @@ def take(document: Jsonc, path: tuple[str, ...]) -> None:
 
 
 def _take_event(document: Jsonc, event: str) -> None:
+    _take_from_mixed(document, event)
     before = document.get(("hooks", event))
     for place, group in items(before):
         if _all_ours(group):
             document.remove(("hooks", event, place))
+    if before and document.get(("hooks", event)) == []:
+        document.remove(("hooks", event))
+
+
+def _take_from_mixed(document: Jsonc, event: str) -> None:
+    """Out of the groups that others have a hook in too."""
+    for place, group in items(document.get(("hooks", event))):
+        if _all_ours(group):
             continue
         for within, one in items(group.get("hooks") if isinstance(group, dict) else None):
             if isinstance(one, dict) and is_ours(one.get("command")):
                 document.remove(("hooks", event, place, "hooks", within))
-    if before and document.get(("hooks", event)) == []:
-        document.remove(("hooks", event))
 
 
 def _all_ours(group: Any) -> bool:
