@@ -219,6 +219,12 @@ def tell(db: Session, noun: Noun, data: FactIn, scope: Scope) -> Any:
     return row
 
 
+def tell_word(db: Session, scope: Scope, word: str, told: Mapping[str, Any]) -> Any:
+    """As `tell`, of the noun that is called so, with values that are not validated yet."""
+    noun = scope.registry.by_word[word]
+    return tell(db, noun, noun.create.model_validate(told), scope)
+
+
 def settle(db: Session, noun: Noun, row: Any, scope: Scope) -> None:
     """Do what follows from a stored fact, once all facts that it names are stored too."""
     if noun.settled is not None:

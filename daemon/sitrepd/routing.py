@@ -88,12 +88,12 @@ ReadDep = Annotated[Session, Depends(_read)]
 def get_hint(request: Request) -> current.Hint:
     """Read from the request itself: as declared parameters they would double the time in which routes are made."""
     asked, headers = request.query_params.get("session"), request.headers
-    told = asked if asked not in (None, "current") else _utf8(headers.get("x-sitrep-session"))
-    conversation, cwd = _utf8(headers.get("x-sitrep-conversation")), _utf8(headers.get("x-sitrep-cwd"))
+    told = asked if asked not in (None, "current") else utf8(headers.get("x-sitrep-session"))
+    conversation, cwd = utf8(headers.get("x-sitrep-conversation")), utf8(headers.get("x-sitrep-cwd"))
     return current.Hint(told, conversation, cwd, current.elsewhere(headers.get("x-sitrep-host")))
 
 
-def _utf8(header: str | None) -> str | None:
+def utf8(header: str | None) -> str | None:
     """A header's bytes are read as Latin-1, but names and folders are sent in UTF-8."""
     try:
         return header.encode("latin-1").decode() if header else header
@@ -271,5 +271,5 @@ def problems(*errors: type[SitrepError]) -> dict[int | str, dict[str, Any]]:
 
 __all__: Sequence[str] = (
     "Cursor", "FactId", "HintDep", "Limit", "Listed", "ReadDep", "RuntimeDep", "SessionId", "TellerDep", "api_router",
-    "fact_routes", "listed", "problems", "session_id", "tell",
+    "fact_routes", "listed", "problems", "session_id", "tell", "utf8",
 )  # fmt: skip

@@ -13,7 +13,7 @@ from sitrepd.agents.call import Call
 from sitrepd.agents.models import OUTPUT_MOST
 from sitrepd.agents.payload import clean
 from sitrepd.agents.words import kind_of, programs
-from sitrepd.facts import Scope, tell
+from sitrepd.facts import Scope, tell_word
 from sitrepd.hardware.hosts import named_host
 
 _LONGEST = 100_000
@@ -75,8 +75,7 @@ async def ran(call: Call, one: Ran | None) -> None:
 
     def job(db: Session) -> None:
         scope = Scope(call.runtime.registry, f"observed:{call.place.client}", call.session_id)
-        noun = scope.registry.by_word["command"]
-        row = tell(db, noun, noun.create.model_validate(told), scope)
+        row = tell_word(db, scope, "command", told)
         if host is not None:
             row.host_id = named_host(db, scope.registry, host)
 

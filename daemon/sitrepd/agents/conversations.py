@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from sitrepd.agents.payload import Payload
 from sitrepd.clock import utc_now
 from sitrepd.sessions import current
-from sitrepd.sessions.models import Conversation, Folder
+from sitrepd.sessions.models import Conversation
 from sitrepd.storage import events
 
 
@@ -71,10 +71,7 @@ def _told(place: Place, session_id: int) -> tuple[str, int, str | None, str | No
 def _tied_anew(db: Session, hint: current.Hint) -> int | None:
     """The session that the folder was tied to after the conversation began."""
     row = db.get(Conversation, hint.conversation) if hint.conversation else None
-    tied = current.by_folder(db, hint.folder) if row is not None else None
-    if row is None or tied is None or tied == row.session_id or not hint.folder:
+    tie = current.tie_of(db, hint.folder) if row is not None else None
+    if row is None or tie is None or tie.session_id == row.session_id:
         return None
-    paths = current.project_of(hint.folder)
-    found = {folder.path: folder for folder in db.exec(select(Folder).where(col(Folder.path).in_(paths))).all()}
-    nearest = next((found[path] for path in paths if path in found), None)
-    return tied if nearest is not None and nearest.at > row.at else None
+    return tie.session_id if tie.at > row.at else None

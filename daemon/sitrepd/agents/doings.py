@@ -13,7 +13,7 @@ from sitrepd.agents.prompts import Prompt, prompt_of
 from sitrepd.checkpoints import deliver
 from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.service import checkpoints
-from sitrepd.facts import Scope, tell
+from sitrepd.facts import Scope, tell_word
 from sitrepd.storage import ids
 
 _STORED_AT_ONCE = messages.LONGEST
@@ -76,8 +76,7 @@ async def was_compacted(call: Call, summary: str, trigger: str | None) -> None:
 
     def job(db: Session) -> None:
         scope = Scope(call.runtime.registry, f"observed:{call.place.client}", call.session_id)
-        noun = scope.registry.by_word["compaction"]
-        tell(db, noun, noun.create.model_validate(told), scope)
+        tell_word(db, scope, "compaction", told)
 
     await call.runtime.store.write_async(job)
 

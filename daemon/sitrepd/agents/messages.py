@@ -6,15 +6,15 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from sqlmodel import Session, col, func, select
 
-from sitrepd import facts, redact
+from sitrepd import redact
 from sitrepd.agents import directives
 from sitrepd.agents.conversations import Place, remember
 from sitrepd.agents.prompts import Prompt
-from sitrepd.facts import Scope
+from sitrepd.facts import Scope, tell_word
 from sitrepd.runtime import Runtime
 from sitrepd.sessions.models import Directive, Message
 
@@ -45,7 +45,7 @@ async def store(runtime: Runtime, session_id: int, place: Place, prompt: Prompt,
         scope = Scope(runtime.registry, f"observed:{place.client}", session_id)
         number = next_number(db, session_id)
         told = {"number": number, "role": role, "text": text, "synthetic": prompt.kind == "synthetic"}
-        _tell(db, scope, "message", told)
+        tell_word(db, scope, "message", told)
         return Stored(number, tuple(propose(db, scope, wishes, number)))
 
     return await runtime.store.write_async(job)
@@ -66,13 +66,8 @@ def propose(db: Session, scope: Scope, wishes: list[str], number: int) -> list[i
     for wish in wishes:
         if (key := directives.key(wish)) not in known:
             known.add(key)
-            new.append(_tell(db, scope, "directive", {"text": wish, "message": number, "proposed": True}).id)
+            new.append(tell_word(db, scope, "directive", {"text": wish, "message": number, "proposed": True}).id)
     return new
-
-
-def _tell(db: Session, scope: Scope, word: str, told: dict[str, Any]) -> Any:
-    noun = scope.registry.by_word[word]
-    return facts.tell(db, noun, noun.create.model_validate(told), scope)
 
 
 def _write_whole(runtime: Runtime, text: str) -> Path:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+FIGURES = ("completed", "duration", "output_throughput")
+"""What every result of a benchmark has, and no two runs have in common."""
 
 
 @dataclass
@@ -112,3 +118,19 @@ class Found:
     not_understood: list[Passed] = field(default_factory=list)
     passed_over: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+def key_of(*parts: object) -> str:
+    """By which a fact is found again when its file is read once more."""
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
+
+
+def figures(metrics: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """What tells a run from all others, as exact as it is printed; None where that is not told."""
+    told = [_value(metrics.get(name)) for name in FIGURES]
+    known = [value for value in told if value is not None]
+    return tuple(f"{float(value):.2f}" for value in known) if len(known) == len(told) else None
+
+
+def _value(metric: Any) -> Any:
+    return metric.get("value") if isinstance(metric, Mapping) else getattr(metric, "value", None)

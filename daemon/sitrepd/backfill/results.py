@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from sitrepd.backfill import text
-from sitrepd.backfill.found import Passed, Reading, Result
+from sitrepd.backfill.found import FIGURES, Passed, Reading, Result
 from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
 
 MOST_BYTES = 512 << 20
-_BENCH_KEYS = ("completed", "duration", "output_throughput")
 _OTHER_TOOLS = (
     (("batch_size", "input_len", "output_len", "latency"), "a result of sglang.bench_one_batch_server"),
 )  # fmt: skip
@@ -23,7 +20,7 @@ _TIME_NOTE = "When it ran is known only from the file's last change."
 
 
 def is_result(document: Mapping[str, Any]) -> bool:
-    return all(key in document for key in _BENCH_KEYS)
+    return all(key in document for key in FIGURES)
 
 
 def other_tool(document: Mapping[str, Any]) -> str | None:
@@ -135,21 +132,3 @@ def _told_time(run: ParsedBenchmark) -> datetime | None:
         return datetime.strptime(told, "%Y%m%d-%H%M%S").astimezone(UTC)
     except ValueError:
         return None
-
-
-def first_document(data: bytes) -> Any:
-    """The JSON of the first line, else of all of it; None where it is neither."""
-    line = data.split(b"\n", 1)[0]
-    for part in (line, data):
-        try:
-            return json.loads(part)
-        except (ValueError, RecursionError):
-            continue
-    return None
-
-
-def key_of(path: str, *parts: object) -> str:
-    return hashlib.sha256(json.dumps([path, *parts], default=str).encode()).hexdigest()
-
-
-__all__: Sequence[str] = ("digest", "first_document", "is_result", "key_of", "other_tool", "read_result_file")

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from sitrepd.backfill import commands, tie
 from sitrepd.backfill.commands import Written
 from sitrepd.backfill.files import Candidate, Walk, writers
-from sitrepd.backfill.found import Found, Passed, Reading, Result, Start
+from sitrepd.backfill.found import Found, Passed, Reading, Result, Start, figures
 from sitrepd.backfill.read import Asked, read_file
 
 _ALONE_BYTES = 48 << 20
@@ -84,19 +84,11 @@ def _runs_once(found: Found) -> list[Result]:
     """A run stands in a file, in copies of it, and rounded in what its tool has printed: what tells most counts."""
     kept: dict[tuple[str, ...], Result] = {}
     for result in sorted(found.results, key=lambda result: (-len(result.fact["metrics"]), result.path)):
-        kept.setdefault(_figures(result), result)
+        kept.setdefault(figures(result.fact["metrics"]) or (result.key,), result)
     copies = len(found.results) - len(kept)
     if copies:
         found.notes.append(f"Runs that stand in several files and count once: {copies}.")
     return sorted(kept.values(), key=lambda result: (result.ended_at, result.path))
-
-
-def _figures(result: Result) -> tuple[str, ...]:
-    """What no two runs have in common, as exact as it is printed; all of it where that is not told."""
-    metrics = result.fact["metrics"]
-    told = [metrics.get(name, {}).get("value") for name in ("completed", "duration", "output_throughput")]
-    known = [value for value in told if value is not None]
-    return tuple(f"{float(value):.2f}" for value in known) if len(known) == len(told) else (result.key,)
 
 
 def _once(found: Found) -> Iterator[Start]:

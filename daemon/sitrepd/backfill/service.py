@@ -14,6 +14,7 @@ from sqlmodel import Session, col, select
 from sitrepd import facts, redact
 from sitrepd.backfill import models as m
 from sitrepd.backfill.conversations import Conversations, scope_of
+from sitrepd.backfill.found import figures
 from sitrepd.backfill.models import Backfilled, BackfillIn, Settled
 from sitrepd.benchmarks.models import Benchmark
 from sitrepd.facts import Noun, Scope
@@ -60,7 +61,7 @@ class Keeper:
         kept = self._kept(told.key)
         row = self._db.get(noun.table, kept.fact_id) if kept is not None and kept.word == word else None
         if kept is not None and row is not None:
-            if word == "launch" and row.watched:
+            if isinstance(row, Launch) and row.watched:
                 return Settled(key=told.key, id=noun.public_id(row.id), outcome="observed")
             if kept.digest == digest:
                 return Settled(key=told.key, id=noun.public_id(row.id), outcome="known")
@@ -152,13 +153,13 @@ class Keeper:
 
     def _same_figures(self, noun: Noun, told: m.ToldBenchmark) -> Benchmark | None:
         """A stored run of which this is what its tool has printed, with fewer digits."""
-        wanted = _figures(told.fact.metrics or {})
+        wanted = figures(told.fact.metrics or {})
         if wanted is None:
             return None
         rows = facts.all_rows(self._db, noun, self._session_id)
         child = next(one for one in noun.children if one.field == "metrics")
         metrics = facts.children_of(self._db, child, rows)
-        found: Benchmark | None = next((row for row in rows if _figures(metrics.get(row.id) or {}) == wanted), None)
+        found: Benchmark | None = next((row for row in rows if figures(metrics.get(row.id) or {}) == wanted), None)
         return found
 
     def _change_benchmark(self, noun: Noun, row: Benchmark, told: m.ToldBenchmark) -> None:
@@ -236,13 +237,6 @@ class _Changes(BaseModel):
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(**values)
-
-
-def _figures(metrics: Any) -> tuple[str, ...] | None:
-    """What no two runs have in common, as exact as it is printed; None where that is not told."""
-    told = [metrics[name] for name in ("completed", "duration", "output_throughput") if name in metrics]
-    values = [one["value"] if isinstance(one, dict) else one.value for one in told]
-    return tuple(f"{float(value):.2f}" for value in values) if len(values) == 3 else None
 
 
 def _digest(told: BaseModel) -> str:

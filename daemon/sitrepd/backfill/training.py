@@ -13,8 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sitrepd.backfill import text
-from sitrepd.backfill.found import Passed, Reading, Run
-from sitrepd.backfill.results import key_of
+from sitrepd.backfill.found import Passed, Reading, Run, key_of
 from sitrepd.benchmarks.metrics import describe
 
 MOST_POINTS = 2000

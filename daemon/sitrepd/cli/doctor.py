@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from sitrepd.agents.install import check
 from sitrepd.agents.install.check import Check
+from sitrepd.agents.install.clients import Name
 from sitrepd.agents.install.where import top_of
 from sitrepd.cli import output
 from sitrepd.cli.client import Refused, Unreachable
 from sitrepd.cli.verbs import REFUSED, Cli, verb
 
 app = typer.Typer()
-Name = Literal["opencode", "claude-code", "codex", "gemini"]
 
 
 @verb(app, "doctor")

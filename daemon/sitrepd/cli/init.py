@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sitrepd.agents.install.where import top_of
 from sitrepd.cli import output
 from sitrepd.cli.client import Refused
 from sitrepd.cli.lazily import Command
@@ -71,11 +72,11 @@ def init(
     path = _file(cwd, file) if file else None
     session = _wanted(cli, name, goal, cwd, move)
     # Of a folder of another machine the daemon cannot see to which work tree it belongs.
-    told = {"path": str(cwd if cli.is_store else _top(cwd)), "file": str(path) if path else None, "move": move}
+    told = {"path": str(cwd if cli.is_store else top_of(cwd)), "file": str(path) if path else None, "move": move}
     cli.session = session["id"]
     answer = cli.fresh_client().post("/sessions/current/folders", told)
     cli.show(answer, lambda tie: _say(tie, session))
-    _keep_block(_top(cwd) / AGENTS_NAME, agents)
+    _keep_block(top_of(cwd) / AGENTS_NAME, agents)
 
 
 def _keep_block(path: Path, wanted: bool | None) -> None:
@@ -103,7 +104,7 @@ def _wanted(cli: Cli, name: str | None, goal: str | None, cwd: Path, move: bool)
         except Refused as error:
             if error.answer.problem.get("sessions") != []:
                 raise
-            return _open(cli, _top(cwd).name or "session", goal)
+            return _open(cli, top_of(cwd).name or "session", goal)
         if found.get("ended_at") and not cli.session_told:
             raise Conflict(
                 f"This folder is tied to {found['id']} ({found['name']}), which is closed. Open it again with "
@@ -127,7 +128,7 @@ def _open_sessions(cli: Cli) -> list[dict[str, Any]]:
 def _refuse_other_tie(cli: Cli, cwd: Path, move: bool) -> None:
     """Before a session is opened that the folder could then not be tied to."""
     still_open = {one["id"]: one for one in _open_sessions(cli)}
-    for tie in cli.client.get("/folders", path=str(cwd if cli.is_store else _top(cwd))).data:
+    for tie in cli.client.get("/folders", path=str(cwd if cli.is_store else top_of(cwd))).data:
         other = still_open.get(tie["session"])
         if other is not None and not move:
             raise Conflict(
@@ -143,13 +144,8 @@ def _open(cli: Cli, name: str, goal: str | None) -> dict[str, Any]:
     return opened
 
 
-def _top(cwd: Path) -> Path:
-    """The top of the work tree, else the folder itself."""
-    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
-
-
 def _file(cwd: Path, told: str) -> Path:
-    path = _top(cwd) / FILE_NAME if told == FILE_NAME else Path(os.path.normpath(cwd / Path(told).expanduser()))
+    path = top_of(cwd) / FILE_NAME if told == FILE_NAME else Path(os.path.normpath(cwd / Path(told).expanduser()))
     try:
         begin = path.read_bytes()[:32]
     except FileNotFoundError:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from sitrepd.agents.install.clients import CLIENTS, Scope, Target, planned
+from sitrepd.agents.install.clients import CLIENTS, Name, Scope, Target, planned
 from sitrepd.agents.install.files import Change, Written, apply
 from sitrepd.agents.install.where import top_of
 from sitrepd.cli import output
 from sitrepd.cli.verbs import Cli, verb
 
 app = typer.Typer()
-Name = Literal["opencode", "claude-code", "codex", "gemini"]
 Client = Annotated[Name, typer.Argument(metavar="CLIENT", help=f"{', '.join(CLIENTS)}.")]
 ScopeOption = Annotated[
     Scope, typer.Option("--scope", help="user: every folder of this user; project: this project's own settings.")

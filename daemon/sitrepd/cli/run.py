@@ -14,7 +14,7 @@ import typer
 
 from sitrepd.agents.models import OUTPUT_MOST
 from sitrepd.cli import output
-from sitrepd.cli.client import Refused, Unreachable
+from sitrepd.cli.client import Refused
 from sitrepd.cli.running import Outcome, run
 from sitrepd.cli.verbs import REFUSED, Cli, verb
 from sitrepd.errors import SitrepError
@@ -135,8 +135,6 @@ def _imported(cli: Cli, name: str, body: bytes, about: dict[str, Any]) -> list[s
     except Refused as error:
         output.warn(f"Note: {error.detail}")
         return []
-    except Unreachable:
-        raise
     for note in taken.get("notes") or ():
         output.warn(f"Note: {note}")
     return [one["id"] for one in taken["data"]]

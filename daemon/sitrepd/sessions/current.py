@@ -82,12 +82,18 @@ def project_of(cwd: str) -> list[str]:
     return [str(path) for path in ([git] if git else []) + folders]
 
 
-def by_folder(db: Session, cwd: str | None) -> int | None:
+def tie_of(db: Session, cwd: str | None) -> Folder | None:
+    """The tie of the nearest folder that has one, where its session is open."""
     if not cwd:
         return None
-    ties = {folder.path: folder.session_id for folder in db.exec(select(Folder)).all()}
+    ties = {folder.path: folder for folder in db.exec(select(Folder)).all()}
     found = next((ties[path] for path in project_of(cwd) if path in ties), None) if ties else None
-    return found if found is not None and _is_open(db, found) else None
+    return found if found is not None and _is_open(db, found.session_id) else None
+
+
+def by_folder(db: Session, cwd: str | None) -> int | None:
+    tie = tie_of(db, cwd)
+    return None if tie is None else tie.session_id
 
 
 def _is_open(db: Session, number: int) -> bool:

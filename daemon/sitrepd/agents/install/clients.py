@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
@@ -63,7 +63,8 @@ def parts(target: Target) -> list[Part]:
     )
 
 
-CLIENTS = ("opencode", "claude-code", "codex", "gemini")
+Name = Literal["opencode", "claude-code", "codex", "gemini"]
+CLIENTS: tuple[Name, ...] = get_args(Name)
 
 
 def script_part(target: Target) -> Part:

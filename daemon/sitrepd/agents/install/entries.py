@@ -44,13 +44,6 @@ def take_hooks(document: Jsonc) -> None:
         document.remove(("hooks",))
 
 
-def has_hooks(data: Any, wanted: Hooks) -> list[str]:
-    """The events whose hook is missing or not as it should be."""
-    hooks = data.get("hooks") if isinstance(data, dict) else None
-    found = hooks if isinstance(hooks, dict) else {}
-    return [event for event, groups in wanted.items() if groups[0] not in (found.get(event) or [])]
-
-
 def any_hooks(data: Any) -> bool:
     """Whether any hook of ours is there."""
     hooks = data.get("hooks") if isinstance(data, dict) else None

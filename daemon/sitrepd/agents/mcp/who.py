@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
+from sitrepd.routing import utf8
 from sitrepd.sessions.current import elsewhere
 
 CALLER = "sitrep/caller"
@@ -47,7 +48,7 @@ def who(headers: Headers, message: Any) -> Who:
     return Who(
         client=_client(headers, meta),
         hint=hint,
-        cwd=None if elsewhere(headers.get("x-sitrep-host")) else _utf8(headers.get("x-sitrep-cwd")),
+        cwd=None if elsewhere(headers.get("x-sitrep-host")) else utf8(headers.get("x-sitrep-cwd")),
         caller=caller if isinstance(caller, Mapping) else None,
     )
 
@@ -64,10 +65,3 @@ def _client(headers: Headers, meta: Mapping[str, Any]) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _utf8(header: str | None) -> str | None:
-    try:
-        return header.encode("latin-1").decode() if header else None
-    except UnicodeError:
-        return header

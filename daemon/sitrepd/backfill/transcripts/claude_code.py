@@ -11,7 +11,8 @@ from typing import Any
 
 from sitrepd.agents.commands import Ran, of_tool
 from sitrepd.agents.prompts import prompt_of
-from sitrepd.backfill.transcripts.conversation import Conversation, Done, Said, instant, key_of, texts
+from sitrepd.backfill.found import key_of
+from sitrepd.backfill.transcripts.conversation import Conversation, Done, Said, instant, texts
 
 CLIENT = "claude-code"
 _COMMAND = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)

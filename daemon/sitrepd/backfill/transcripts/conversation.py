@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,10 +41,6 @@ class Conversation:
     folder: str | None = None
     said: list[Said] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
-
-
-def key_of(*parts: object) -> str:
-    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()
 
 
 def instant(told: Any) -> datetime | None:

@@ -14,7 +14,8 @@ from urllib.parse import quote
 from sitrepd.agents.commands import of_tool
 from sitrepd.agents.payload import clean
 from sitrepd.agents.prompts import prompt_of
-from sitrepd.backfill.transcripts.conversation import Conversation, Done, Said, instant, key_of
+from sitrepd.backfill.found import key_of
+from sitrepd.backfill.transcripts.conversation import Conversation, Done, Said, instant
 
 CLIENT = "opencode"
 _OURS = "Sitrep: "
