@@ -19,6 +19,7 @@ CORE = 7
 """Pinned items up to this priority stay whole before any other is placed."""
 # Of what is not pinned, so many of each section and priority are taken before more of any.
 _ROUNDS = (3, 10)
+_WORTH_A_SECOND_TRY = 200  # characters that a first try left unused
 _BUDGET = re.compile(r"(\d{1,12})(t?)", re.IGNORECASE)
 
 Rank = tuple[bool, int, int, int]
@@ -135,8 +136,21 @@ def fit(parts: Sequence[Part], budget: int | None, compose: Callable[[Kept, int 
         if len(text) <= budget:
             return text
     room = budget - len(compose([{} for _ in parts], 0))
+    reserve = max(LEAST // 6, budget // 8) - left_out.LEAST // 2
+    text = _fitted(parts, budget, room, reserve, compose)
+    unused = budget - len(text)
+    if unused < _WORTH_A_SECOND_TRY or len(text) > budget:
+        return text
+    # The word on what is left out took less than was kept for it.
+    fuller = _fitted(parts, budget, room, max(left_out.LEAST, reserve - unused), compose)
+    return fuller if len(text) < len(fuller) <= budget else text
+
+
+def _fitted(
+    parts: Sequence[Part], budget: int, room: int, reserve: int, compose: Callable[[Kept, int | None], str]
+) -> str:
     while True:
-        kept = _Choice(parts, room).made(max(LEAST // 6, budget // 8) - left_out.LEAST // 2)
+        kept = _Choice(parts, room).made(reserve)
         text = compose(kept, 0)
         over = len(text) - budget
         if over <= 0 or not any(kept):
