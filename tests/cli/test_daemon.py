@@ -22,7 +22,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Sitrep:
     folder = tmp_path_factory.mktemp("told")
     with running_daemon(folder / "store"):
         sitrep = Sitrep(folder / "store", folder)
-        assert sitrep("import", str(REFERENCE)).ok().out.startswith("Imported into S1: 1 session, ")
+        told = sitrep("import", str(REFERENCE)).ok().out
+        assert told.startswith("Imported into S1: 1 session, ")
+        assert "1 host, 1 model, 3 directives, 2 findings" in told
+        assert "2 next steps" in told
         yield sitrep
 
 

@@ -45,7 +45,7 @@ def read_input(file: str) -> tuple[bytes, str]:
 
 
 def _say(told: dict[str, Any]) -> None:
-    counts = ", ".join(f"{count} {kind}" for kind, count in told["counts"].items())
+    counts = ", ".join(_counted(count, kind) for kind, count in told["counts"].items())
     output.say(f"Imported into {told['session']}: {counts}.")
     missing = told.get("missing", ())
     for one in missing[:_MOST]:
@@ -74,3 +74,9 @@ def export(
         to.write_bytes(body)
     except OSError as error:
         raise typer.BadParameter(f"{to} cannot be written: {error.strerror}.") from error
+
+
+def _counted(count: int, kind: str) -> str:
+    """`1 next step`, `3 benchmarks`; a kind is the `type` of a line."""
+    word = kind.replace("_", " ")
+    return f"{count} {word}" if count == 1 else f"{count} {word}{'es' if word.endswith('ch') else 's'}"
