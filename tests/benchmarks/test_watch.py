@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.daemons import seed
 from sitrepd import facts
 from sitrepd.benchmarks.files import result_files
 from sitrepd.benchmarks.models import Benchmark
-from sitrepd.benchmarks.watch import BenchmarkFiles
+from sitrepd.benchmarks.watch import BenchmarkFiles, Seen, _long_ago, _seen
 from sitrepd.clock import utc_now
 from sitrepd.facts import Scope
 from sitrepd.runtime import Runtime
@@ -115,6 +116,26 @@ def test_an_old_file_is_not_what_just_ran(runtime: Runtime, tmp_path: Path) -> N
         return await BenchmarkFiles(runtime).ran(words, str(tmp_path), 1, None)
 
     assert asyncio.run(scenario()) == []
+
+
+@pytest.mark.parametrize("look", [_long_ago, lambda argv, folder: _seen(argv, folder, time.time() + 60)])
+def test_a_file_that_vanishes_as_it_is_looked_at_stops_nothing(
+    look: Callable[[Sequence[str], Path], Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, old = tmp_path / "gone.jsonl", tmp_path / "old.jsonl"
+    for path in (gone, old):
+        path.write_bytes(BASE)
+        os.utime(path, (0, 0))
+
+    def listed(argv: Sequence[str], folder: Path) -> list[Path]:
+        found = result_files(argv, folder)
+        gone.unlink()
+        return found
+
+    monkeypatch.setattr("sitrepd.benchmarks.watch.result_files", listed)
+    seen = look(["sglang.bench_serving", "--output-file", "gone.jsonl", "--output-file", "old.jsonl"], tmp_path)
+    assert not gone.exists()
+    assert seen.sizes.get(old, len(BASE)) == len(BASE)
 
 
 def test_a_file_that_is_no_result_stops_nothing(runtime: Runtime, tmp_path: Path) -> None:

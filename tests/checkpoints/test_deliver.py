@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import Session
 from tests.checkpoints.telling import API, make, tell, tell_reference
 from tests.helpers import wait_until
 
 from sitrepd.checkpoints.echoes import named
+from sitrepd.checkpoints.models import Delivery
 
 
 def resume(client: TestClient, **body: Any) -> str:
@@ -196,6 +198,25 @@ def test_an_echo_of_one_conversation_leaves_others_waiting(client: TestClient) -
     assert [one["id"] for one in answer.json()["deliveries"]] == ["2"]
     waiting = client.get(f"{API}/deliveries", params={"waiting": True}).json()
     assert [(one["id"], one["conversation"]) for one in waiting["data"]] == [("1", "one")]
+
+
+def test_what_waits_was_handed_to_an_agent_from_here(client: TestClient) -> None:
+    tell(client, "sessions", name="s")
+    for to in ("terminal", "agent", "elsewhere"):
+        resume(client, to=to)
+
+    def imported(db: Session) -> None:
+        row = db.get(Delivery, 3)
+        assert row is not None
+        row.imported_from = "another machine"
+
+    client.app.state.runtime.store.write(imported)  # type: ignore[attr-defined]
+    assert len(deliveries(client)) == 3
+    for path in ("deliveries", "sessions/S1/deliveries"):
+        waiting = client.get(f"{API}/{path}", params={"waiting": True}).json()
+        assert (waiting["count"], [one["to"] for one in waiting["data"]]) == (1, ["agent"])
+    told = resume(client, to="other")
+    assert "Delivery 2 of C1 to agent" in told
 
 
 def test_the_channel_is_remembered(client: TestClient) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from tests.checkpoints.telling import API, LATEST, latest, make, tell, tell_refe
 from tests.helpers import wait_until
 
 from sitrepd.checkpoints.files import write_atomically
+from sitrepd.checkpoints.models import Checkpoint
+from sitrepd.checkpoints.service import checkpoints
 
 
 def test_no_new_number_where_no_fact_has_changed(client: TestClient) -> None:
@@ -98,6 +102,41 @@ def test_a_file_that_cannot_be_written_does_not_matter(client: TestClient, tmp_p
     client.post(f"{API}/sessions/S1/folders", json=body)
     assert make(client)["number"] in (1, 2)
     assert (tmp_path / "store" / "latest" / "S1.md").exists()
+
+
+def test_an_older_checkpoint_never_comes_after_a_newer_one(client: TestClient, tmp_path: Path) -> None:
+    tell_reference(client)
+    for text in ("one", "two"):
+        tell(client, "directives", text=text)
+        make(client)
+    runtime = client.app.state.runtime  # type: ignore[attr-defined]
+    made = checkpoints(runtime)
+    first, second = (made.stored(number) for number in (1, 2))
+    file = tmp_path / "store" / "latest" / "S1.md"
+    wait_until(lambda: file.read_text() == second.markdown)
+
+    def write(*rows: Checkpoint) -> None:
+        async def all_of_them() -> None:
+            async with asyncio.TaskGroup() as group:
+                for row in rows:
+                    group.create_task(made.write_files(1, row))
+
+        client.portal.call(all_of_them)  # type: ignore[union-attr]
+
+    write(first)
+    assert file.read_text() == second.markdown
+    file.unlink()
+    write(second, first, second)
+    assert file.read_text() == second.markdown
+    assert sorted(path.name for path in file.parent.iterdir()) == ["S1.json", "S1.md"]
+
+
+def test_two_that_write_one_file_do_not_share_what_is_unfinished(tmp_path: Path) -> None:
+    texts = [letter * 200_000 for letter in "ab"]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda text: [write_atomically(tmp_path / "SITREP.md", text) for _ in range(50)], texts))
+    assert (tmp_path / "SITREP.md").read_text() in texts
+    assert [path.name for path in tmp_path.iterdir()] == ["SITREP.md"]
 
 
 def test_a_file_is_replaced_through_a_link_and_keeps_its_mode(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from tests.modelcards.test_known import card
 from sitrepd.launches.apply import apply_events
 from sitrepd.launches.models import Launch
 from sitrepd.modelcards.card import read_card
+from sitrepd.storage import events
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 
@@ -126,6 +129,39 @@ def test_a_folder_gives_one_card_and_a_changed_one_changes_it(session: TestClien
     assert session.get("/api/v1/models").json()["count"] == 1
 
 
+def test_what_a_changed_folder_says_no_more_is_not_kept(session: TestClient, tmp_path: Path) -> None:
+    folder = folders.draft(tmp_path / "draft")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "fp8"}}))
+    first = _made(session, folder)
+    assert (first["quantization"], first["weight_bytes"] > 0) == ("FP8", True)
+    session.patch(f"/api/v1/models/{first['id']}", json={"note": "mine"}).raise_for_status()
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").unlink()
+    changed = _made(session, folder)
+    assert changed["id"] == first["id"]
+    assert not {"quantization", "weight_bytes"} & changed.keys()
+    assert changed["note"] == "mine"
+
+
+def test_a_card_tells_no_less_than_was_told_before_it(session: TestClient, tmp_path: Path) -> None:
+    folder = folders.draft(tmp_path / "draft")
+    (folder / "model.safetensors").unlink()
+    told = {"path": str(folder), "quantization": "by hand", "weight_bytes": 7}
+    session.post("/api/v1/models", json=told).raise_for_status()
+    assert {name: _made(session, folder)[name] for name in told} == told
+
+
+def test_a_quantization_in_a_file_of_its_own_changes_the_card(session: TestClient, tmp_path: Path) -> None:
+    folder = folders.draft(tmp_path / "draft")
+    first = _made(session, folder)
+    (folder / "hf_quant_config.json").write_text(json.dumps({"quantization": {"quant_algo": "NVFP4"}}))
+    changed = _made(session, folder)
+    assert changed["id"] == first["id"]
+    assert changed["digest"] != first["digest"]
+    assert "fp4" in changed["quantization"].lower()
+
+
 def test_of_a_folder_that_is_none_nothing_is_stored(session: TestClient, tmp_path: Path) -> None:
     folder = folders.draft(tmp_path / "draft")
     folders.weights(folder / "model.safetensors", {"fc.weight": ("BF16", (4096, 12288))}, beyond=1)
@@ -158,3 +194,59 @@ def test_the_models_of_a_launch_get_their_cards_by_themselves(daemon: Daemon, tm
     other = folders.draft(tmp_path / "other")
     daemon.client.post("/api/v1/launches", json={"command": "sleep 600", "model": str(other), "port": 19})
     wait_until(lambda: daemon.client.get("/api/v1/models").json()["count"] == 3)
+
+
+def _started(client: TestClient, model: str, draft: str) -> None:
+    """A launch that is observed, as far as model cards can see, without a process."""
+
+    def job(db: Session) -> None:
+        row = Launch(
+            session_id=1,
+            command="x",
+            state="loading",
+            watched=True,
+            provenance="observed",
+            model=model,
+            draft_model=draft,
+        )
+        db.add(row)
+        db.flush()
+        events.record(db, "launch.created", f"L{row.id}", 1)
+
+    client.app.state.runtime.store.write(job)  # type: ignore[attr-defined]
+
+
+def _cards(client: TestClient) -> list[str]:
+    return [one["path"] for one in client.get("/api/v1/models").json()["data"]]
+
+
+@pytest.mark.parametrize("told", ["~nobody-of-that-name/model", "/" + 300 * "x"], ids=["no such user", "too long"])
+def test_a_model_that_cannot_be_looked_at_costs_no_other_its_card(
+    session: TestClient, tmp_path: Path, told: str
+) -> None:
+    _started(session, told, str(folders.draft(tmp_path / "draft")))
+    wait_until(lambda: _cards(session) == [str(tmp_path / "draft")])
+    _started(session, str(folders.draft(tmp_path / "next")), told)
+    wait_until(lambda: len(_cards(session)) == 2)
+
+
+def test_a_file_system_that_does_not_answer_keeps_nobody_else_waiting(
+    session: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers, is_file, hung = Event(), Event(), Path.is_file, list[bool]()
+
+    def hangs(path: Path) -> bool:
+        if path.parent.name == "hung":
+            asked.set()
+            hung.append(not answers.wait(30))
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", hangs)
+    try:
+        _started(session, str(folders.draft(tmp_path / "hung")), str(folders.draft(tmp_path / "draft")))
+        assert asked.wait(60)
+        told = session.post("/api/v1/findings", json={"kind": "observation", "title": "meanwhile"})
+        assert (told.status_code, hung) == (201, [])
+    finally:
+        answers.set()
+    wait_until(lambda: len(_cards(session)) == 2)

@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,15 +120,18 @@ class BenchmarkFiles(Service):
 
 def _long_ago(argv: Sequence[str], folder: Path) -> Seen:
     """A benchmark whose files count only where they were written in the last minutes."""
-    files = result_files(argv, folder)
-    old = {path: path.stat().st_size for path in files if time.time() - path.stat().st_mtime > _JUST_NOW_S}
-    return Seen(argv, folder, old)
+    return _seen(argv, folder, time.time() - _JUST_NOW_S)
 
 
 def _seen(argv: Sequence[str], folder: Path, started_at: float) -> Seen:
     """A benchmark as it is first seen; a file that it has written by then is new as a whole."""
-    found = {path: path.stat() for path in result_files(argv, folder)}
-    return Seen(argv, folder, {path: about.st_size for path, about in found.items() if about.st_mtime < started_at})
+    sizes: dict[Path, int] = {}
+    for path in result_files(argv, folder):
+        with suppress(OSError):  # a file may vanish as it is looked at
+            about = path.stat()
+            if about.st_mtime < started_at:
+                sizes[path] = about.st_size
+    return Seen(argv, folder, sizes)
 
 
 def _written_since(path: Path, size: int) -> bytes:

@@ -91,7 +91,7 @@ def _text(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None) 
             sections = [section.model_dump() for section in collected.sections]
             new = [templates.typeset(one) for one in _about(sections, found.by_subject.keys())]
         alive = _alive(db, runtime, row.session_id or 0)
-        unproved = echoes.unproved(echoes.waiting(db, row.session_id or 0, now), now)
+        unproved = echoes.unproved(echoes.lately(db, row.session_id or 0, now), now)
     if unproved is not None:
         alive.append(unproved)
     room = None if budget is None else int(budget * _DELTA_SHARE)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlmodel import Session, col, delete, or_, select
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, col, delete, func, or_, select
 
 from sitrepd.checkpoints import words
 from sitrepd.checkpoints.models import Delivery
@@ -107,18 +108,21 @@ def _number(subject: str) -> int | None:
 # --- what is not known to have arrived ---------------------------------------------------------------------------
 
 
-def waiting(db: Session, session_id: int, now: datetime) -> list[Delivery]:
-    """The last hand-over to each receiver of the day that neither an answer nor a transcript has proved."""
-    query = select(Delivery).where(
-        Delivery.session_id == session_id,
-        col(Delivery.at) > now - _RELEVANT,
-        col(Delivery.imported_from).is_(None),
-        Delivery.to != TERMINAL,
-    )
-    last: dict[tuple[str, str | None], Delivery] = {}
-    for row in db.exec(query.order_by(col(Delivery.id).desc()).limit(200)).all():
-        last.setdefault((row.to, row.conversation), row)
-    return [row for row in last.values() if not row.echoed and row.proof is None]
+def not_arrived() -> tuple[ColumnElement[bool], ...]:
+    """Hand-overs made here to an agent that neither an answer nor a transcript has proved."""
+    return (
+        col(Delivery.echoed).is_(False), col(Delivery.proof).is_(None), col(Delivery.imported_from).is_(None),
+        col(Delivery.to) != TERMINAL,
+    )  # fmt: skip
+
+
+def lately(db: Session, session_id: int, now: datetime) -> Sequence[Delivery]:
+    """Those that have not arrived and were the last of the day to their receiver, newest first."""
+    today = (Delivery.session_id == session_id, col(Delivery.at) > now - _RELEVANT)
+    last = select(func.max(Delivery.id)).where(*today, col(Delivery.imported_from).is_(None))
+    last = last.group_by(col(Delivery.to), col(Delivery.conversation))
+    query = select(Delivery).where(col(Delivery.id).in_(last), *not_arrived())
+    return db.exec(query.order_by(col(Delivery.id).desc())).all()
 
 
 def unproved(found: Sequence[Delivery], now: datetime | None = None) -> str | None:
@@ -135,7 +139,7 @@ def unproved(found: Sequence[Delivery], now: datetime | None = None) -> str | No
 
 def report(report: Report) -> Sequence[Section]:
     """A note on what was handed over and never named; it alone makes no new checkpoint."""
-    text = unproved(waiting(report.db, report.session_id, report.now))
+    text = unproved(lately(report.db, report.session_id, report.now))
     if text is None:
         return ()
     item: dict[str, Any] = {"kind": "note", "ids": [], "text": text, "what": "a delivery that was not echoed"}

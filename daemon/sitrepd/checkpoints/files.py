@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from sqlmodel import col, select
@@ -43,7 +44,8 @@ def paths(runtime: Runtime, session_id: int) -> Iterable[Path]:
 def write_atomically(path: Path, text: str) -> None:
     """A reader sees the old text or the new, never a part; the mode of a file that is there stays."""
     target = path.resolve()
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    # Two sessions may have tied the same file.
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{get_ident()}.partial")
     try:
         partial.write_text(text, encoding="utf-8")
         with suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from sqlmodel import Session, col, func, select
 
 from sitrepd import facts
-from sitrepd.checkpoints import deliver
+from sitrepd.checkpoints import deliver, echoes
 from sitrepd.checkpoints.budget import parse_budget
 from sitrepd.checkpoints.latest import Latest, latest_of, response
 from sitrepd.checkpoints.models import (
@@ -272,7 +272,7 @@ def list_deliveries_in(
 def _deliveries(
     db: Session, runtime: Runtime, number: int | None, limit: int, cursor: str | None, waiting: bool
 ) -> Listed[DeliveryPublic]:
-    where = (col(Delivery.echoed).is_(False), col(Delivery.proof).is_(None)) if waiting else ()
+    where = echoes.not_arrived() if waiting else ()
     found: Listed[DeliveryPublic] = listed(
         db, runtime, DELIVERY, facts.page(db, DELIVERY, number, limit, cursor, *where)
     )

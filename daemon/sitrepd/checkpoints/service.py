@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,6 +58,8 @@ class Checkpoints:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._making = asyncio.Lock()
+        self._writing = defaultdict[int, asyncio.Lock](asyncio.Lock)
+        self._written_last: dict[int, int] = {}
 
     @cached_property
     def templates(self) -> Templates:
@@ -90,8 +93,12 @@ class Checkpoints:
         return Made(row, new=True)
 
     async def write_files(self, session_id: int, row: Checkpoint) -> None:
-        """Rewrite the files that hold the latest checkpoint of the session."""
-        await asyncio.to_thread(write_files, self._runtime, session_id, row.markdown, row.rendered)
+        """Rewrite the files that hold the latest checkpoint of the session; one that is older than they are is not."""
+        number = row.id or 0
+        async with self._writing[session_id]:
+            if number >= self._written_last.get(session_id, 0):
+                self._written_last[session_id] = number
+                await asyncio.to_thread(write_files, self._runtime, session_id, row.markdown, row.rendered)
 
     async def latest(self, session_id: int) -> Checkpoint:
         """The latest checkpoint; the first one is made where there is none."""

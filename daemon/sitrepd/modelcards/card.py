@@ -86,7 +86,7 @@ def made(
                if any(group.window for group in groups) else None} if groups else None,
         "notes": notes,
     }  # fmt: skip
-    digest = _digest(config, tensors)
+    digest = _digest({**config, "hf_quant_config": modelopt} if modelopt else config, tensors)
     return Card(
         str(folder), name, dict(config), _present(details), digest, sum(by_type.values()) if tensors else None,
         total, active, method, each or None, None,

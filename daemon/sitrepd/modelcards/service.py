@@ -52,15 +52,17 @@ def store(db: Session, scope: Scope, card: Card) -> tuple[Model, bool]:
         "weight_bytes": card.weight_bytes, "parameters": card.parameters, "active_parameters": card.active_parameters,
         "quantization": card.quantization, "kv_bytes_per_token": card.kv_bytes_per_token,
     }  # fmt: skip
-    told = {name: value for name, value in told.items() if value is not None}
+    known = {name: value for name, value in told.items() if value is not None}
     if row is None:
-        row = facts.tell(db, noun, ModelCreate.model_validate(told), scope)
+        row = facts.tell(db, noun, ModelCreate.model_validate(known), scope)
     elif row.digest == card.digest:
         return row, False
     else:
+        # What an earlier card said goes with it; what was only told stays where this one says nothing.
+        changed = told if row.digest else known
         if row.name:
-            told.pop("name")
-        facts.update(db, noun, row, noun.update.model_validate(told), scope)
+            changed.pop("name")
+        facts.update(db, noun, row, noun.update.model_validate(changed), scope)
     made: Model = row
     made.digest = card.digest
     db.add(made)

@@ -16,7 +16,6 @@ from sitrepd.modelcards.models import Model
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.storage import events, ids
-from sitrepd.storage.base import Event
 
 log = logging.getLogger(__name__)
 _LOOKS_ANYWAY_S = 10.0
@@ -29,22 +28,29 @@ class ModelCards(Service):
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
+        with (
+            runtime.store.read() as db
+        ):  # not when the loop begins, which is a moment after the first launch may be told
+            self._cursor = events.last_event_id(db)
 
     async def run(self) -> None:
-        with self.runtime.store.read() as db:
-            cursor = events.last_event_id(db)
         async with aclosing(self.runtime.store.bell.listen(_LOOKS_ANYWAY_S)) as bell:
             while await anext(bell, None) is not None:
                 with self.runtime.store.read() as db:
-                    cursor, waiting = self._started(db, cursor)
-                for session, path in waiting:
-                    await self.make(session, path)
+                    self._cursor, started = self._started(db, self._cursor)
+                for session, cwd, told in started:
+                    path = await asyncio.to_thread(_folder, cwd, told)
+                    if path is not None:
+                        await self.make(session, path)
 
     async def make(self, session: int | None, path: Path) -> None:
         """Make the card unless the folder has one in this session."""
         from sitrepd.modelcards import service
         from sitrepd.modelcards.card import read_card
 
+        with self.runtime.store.read() as db:
+            if _known(db, session, path):
+                return
         try:
             card = await asyncio.to_thread(read_card, path)
         except SitrepError as error:
@@ -61,24 +67,31 @@ class ModelCards(Service):
 
         await self.runtime.store.write_async(job)
 
-    def _started(self, db: Session, cursor: int) -> tuple[int, Sequence[tuple[int | None, Path]]]:
-        """(the last event, session and folder of the models of launches that began since)"""
+    def _started(self, db: Session, cursor: int) -> tuple[int, Sequence[tuple[int | None, str | None, str]]]:
+        """(the last event, session, folder and told model of the launches that began since)"""
         last = events.last_event_id(db)
         if last == cursor:
             return cursor, ()
-        query = select(Event.subject).where(col(Event.id) > cursor, col(Event.kind) == "launch.created")
         table = self.runtime.registry.by_word["launch"].table
-        found: list[tuple[int | None, Path]] = []
-        for subject in db.exec(query.order_by(col(Event.id))).all():
+        found: list[tuple[int | None, str | None, str]] = []
+        for subject in events.subjects_since(db, cursor, "launch.created"):
             parsed = ids.parse_id(subject)
             launch = db.get(table, parsed[1]) if parsed else None
             if launch is None or not launch.watched:  # type: ignore[attr-defined]
                 continue
-            for told in _named(launch.model, launch.draft_model):  # type: ignore[attr-defined]
-                path = Path(launch.cwd or "/") / Path(told).expanduser()  # type: ignore[attr-defined]
-                if (path / "config.json").is_file() and not _known(db, launch.session_id, path):
-                    found.append((launch.session_id, path))
+            named = _named(launch.model, launch.draft_model)  # type: ignore[attr-defined]
+            found += [(launch.session_id, launch.cwd, told) for told in named]  # type: ignore[attr-defined]
         return last, list(dict.fromkeys(found))
+
+
+def _folder(cwd: str | None, told: str) -> Path | None:
+    """Where a model that was told lies; None where it is a hub's id, or no folder that can be looked into."""
+    try:
+        path = Path(cwd or "/") / Path(told).expanduser()
+        return path if (path / "config.json").is_file() else None
+    except (OSError, RuntimeError) as error:  # a RuntimeError where the user of a ~ is not known
+        log.info("%s has no card: %s", told, error)
+        return None
 
 
 def _named(*told: str | None) -> Iterable[str]:

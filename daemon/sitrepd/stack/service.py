@@ -17,7 +17,6 @@ from sitrepd.services import Service
 from sitrepd.stack.background import run_nicely
 from sitrepd.stack.models import Stack, StackCreate
 from sitrepd.storage import events, ids
-from sitrepd.storage.base import Event
 
 if TYPE_CHECKING:
     from sitrepd.stack.probe import StackReading
@@ -87,8 +86,7 @@ def created(db: Session, cursor: int) -> tuple[int, Sequence[int]]:
     last = events.last_event_id(db)
     if last == cursor:
         return cursor, ()
-    query = select(Event.subject).where(col(Event.id) > cursor, Event.kind == "launch.created").order_by(col(Event.id))
-    parsed = [ids.parse_id(subject) for subject in db.exec(query).all()]
+    parsed = [ids.parse_id(subject) for subject in events.subjects_since(db, cursor, "launch.created")]
     return last, [found[1] for found in parsed if found is not None]
 
 
