@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -40,13 +40,26 @@ def redact_text(text: str) -> str:
 
 def redact_part(data: bytes, start: int, end: int) -> str:
     """`data[start:end]` as text; what stands around it decides what is secret, so that no piece of a secret is left."""
-    spans = _text_secrets(data.decode("latin-1"))  # a character a byte
+    text = data.decode("utf-8", "surrogateescape")
     parts: list[bytes] = []
-    for span in spans:
+    for span in _in_bytes(text, _text_secrets(text)):
         if span.end > start and span.start < end:
-            parts += [data[start : max(span.start, start)], _reference(span.name).encode()]
+            parts += [data[start : max(span.start, start)], _reference(span.name).encode("utf-8", "surrogateescape")]
             start = min(span.end, end)
     return b"".join([*parts, data[start:end]]).decode("utf-8", "replace")
+
+
+def _in_bytes(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans, from left to right, with the places that they have in the bytes of the text."""
+    done = at = 0
+    for span in spans:
+        first = at + _size(text[done : span.start])
+        done, at = span.end, first + _size(text[span.start : span.end])
+        yield span._replace(start=first, end=at)
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogateescape"))
 
 
 def redact_command(command: str) -> str:

@@ -11,8 +11,10 @@ import pytest
 from tests.daemons import application
 from tests.dashboard.conftest import REFERENCE
 
-from sitrepd.dashboard import assets
+from sitrepd.clock import utc_now
+from sitrepd.dashboard import assets, history
 from sitrepd.dashboard.parts import PARTS
+from sitrepd.history.models import FoundFact
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -244,3 +246,30 @@ def test_looking_does_not_count_as_activity(reference: TestClient) -> None:
     for path in ("/", "/s/S1", "/s/S1/findings", "/f/L1", "/sessions"):
         reference.get(path)
     assert runtime.activity._last == {}
+
+
+def test_only_what_was_looked_for_is_marked(client: TestClient) -> None:
+    client.post("/api/v1/sessions", json={"name": "s"}).raise_for_status()
+    told = {"kind": "decision", "title": "Quagga first", "detail": "a **bold** claim, x**2 and \x02odd\x03 of okapi"}
+    client.post("/api/v1/findings", json=told).raise_for_status()
+    page = client.get("/search", params={"q": "okapi"}).text
+    assert re.findall("<mark>(.*?)</mark>", page) == ["okapi"]
+    assert "a **bold** claim" in page
+    snippet = client.get("/api/v1/search", params={"q": "okapi"}).json()["data"][0]["snippet"]
+    assert "**okapi**" in snippet
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("F1 Quagga", "Quagga"),
+        ("\x02F1\x03 Quagga", "Quagga"),
+        ("\x02F1 Quagga\x03 first", "\x02Quagga\x03 first"),
+        ("F1 \x02Quagga\x03", "\x02Quagga\x03"),
+        ("\x02Quagga\x03 F1", "\x02Quagga\x03 F1"),
+        (None, ""),
+    ],
+)
+def test_a_name_stands_without_its_id(name: str | None, shown: str) -> None:
+    found = FoundFact(id="F1", type="finding", at=utc_now(), state=None, session=None, name=name, snippet="")
+    assert history._name(found) == shown

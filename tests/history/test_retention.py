@@ -15,8 +15,12 @@ from tests.daemons import application
 from tests.helpers import wait_until
 from tests.history.conftest import ask, change, found
 
+from sitrepd.checkpoints import deliver
+from sitrepd.checkpoints.changes import Changes, Since, changes_since
 from sitrepd.checkpoints.models import Checkpoint, Delivery
 from sitrepd.clock import utc_now
+from sitrepd.history import retention
+from sitrepd.sessions.models import SessionRow
 from sitrepd.storage.base import Event
 
 
@@ -149,3 +153,65 @@ def test_it_runs_by_itself(tmp_path: Path) -> None:
         job = wait_until(lambda: scheduler.get_job("retention"))
         assert job.trigger.interval == timedelta(hours=5)
         assert job.next_run_time - utc_now() < timedelta(minutes=2)
+
+
+def test_what_is_told_while_others_are_dropped_keeps_one(short: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    whole = retention._checkpoints
+
+    def look(*told: Any) -> Any:
+        looks.append(whole(*told))
+        change(short, "/checkpoints/C4", pinned=True)
+        return looks[-1]
+
+    monkeypatch.setattr(retention, "_BATCH", 2)
+    monkeypatch.setattr(retention, "_checkpoints", look)
+    done = drop(short)
+    assert (len(looks), [number for number, _ in looks[0].drop]) == (1, [1, 2, 3, 4, 5, 6])
+    assert (done["checkpoints"], done["kept"]) == (["C1", "C2", "C3", "C5", "C6"], {"C4": "pinned"})
+    assert kept(short) == ["C4", "C7", "C8"]
+
+
+def _age(client: TestClient, session: int | None = None) -> None:
+    """All that happened, and the end of a session, as if it were long ago."""
+    long_ago = utc_now() - timedelta(days=400)
+
+    def age(db: Session) -> None:
+        db.exec(update(Event).values(at=long_ago))
+        db.exec(update(SessionRow).where(SessionRow.id == session).values(ended_at=long_ago))
+
+    write(client, age)
+
+
+def test_a_closed_session_keeps_the_log_for_as_long_as_anything(short: TestClient) -> None:
+    tell(short, "directives", text="after the last checkpoint")
+    write(short, lambda db: db.exec(update(SessionRow).values(ended_at=utc_now())))  # and no checkpoint of its end
+    tell(short, "sessions", name="another")
+    for number in range(30):
+        short.post(f"{API}/sessions/S2/directives", json={"text": f"other {number}"}).raise_for_status()
+    short.post(f"{API}/sessions/S2/checkpoints").raise_for_status()
+    _age(short)
+    drop(short)
+    with short.app.state.runtime.store.read() as db:  # type: ignore[attr-defined]
+        since = db.exec(select(Checkpoint.event).where(Checkpoint.id == 8)).one()
+        assert [one.subject for one in changes_since(db, 1, since).added] == ["D9"]  # it was closed today
+    _age(short, 1)
+    assert drop(short)["events"] >= 30
+    short.post(f"{API}/sessions/S1/reopen").raise_for_status()
+    with short.app.state.runtime.store.read() as db:  # type: ignore[attr-defined]
+        assert changes_since(db, 1, since).forgotten
+    handed = short.post(f"{API}/sessions/S1/resume", json={"to": "agent"})
+    handed.raise_for_status()
+    made = short.post(f"{API}/sessions/S1/checkpoints").json()
+    with short.app.state.runtime.store.read() as db:  # type: ignore[attr-defined]
+        row = db.get(Checkpoint, int(made["id"][1:]))
+        assert row is not None
+        assert not changes_since(db, 1, row.event).forgotten
+        assert "the log is not kept whole" in str(row.rendered)
+
+
+def test_what_follows_a_checkpoint_says_that_the_log_is_cut() -> None:
+    since = Since("C3", utc_now(), 7)
+    (said, *_) = deliver._changed(since, Changes(forgotten=True))
+    assert "does not reach back to C3" in said
+    assert deliver._changed(since, Changes()) == ["- No fact has changed since C3."]

@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlmodel import update
 from tests.checkpoints.telling import API, make, tell, tell_reference
 from tests.daemons import application
 from tests.helpers import wait_until
@@ -228,3 +229,35 @@ def test_the_index_and_its_words_stay_consistent(told: TestClient, tmp_path: Pat
     make(told)
     with closing(sqlite3.connect(tmp_path / "store" / "sitrep.db")) as db:
         db.execute("INSERT INTO search_text (search_text, rank) VALUES ('integrity-check', 1)")
+
+
+def test_what_could_not_be_followed_while_a_store_is_read_is_left_to_the_next_daemon(
+    told: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = told.app.state.runtime  # type: ignore[attr-defined]
+    indexer = index.Indexer(runtime.registry)
+    indexer.reading = True
+    known = _seen_until(runtime.store)
+
+    def fail(*_: Any) -> None:
+        raise OSError("no page left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "documents", fail)
+        with pytest.raises(OSError, match="no page left"):
+            runtime.store.write(lambda db: indexer.follow(db, [("finding.changed", "F1")]))
+    runtime.store.write(lambda db: db.exec(update(SearchState).values(event=0)))
+    index._read_all(runtime.store, indexer, [("finding", 1)])
+    assert (indexer.reading, indexer.sound, _seen_until(runtime.store)) == (False, False, 0)
+    whole = index.Indexer(runtime.registry)
+    whole.reading = True
+    index._read_all(runtime.store, whole, [("finding", 1)])
+    assert _seen_until(runtime.store) == known
+
+
+def test_kinds_are_known_by_the_same_words_everywhere(told: TestClient) -> None:
+    for word in ("next", "step", "next-steps", "next_step"):
+        assert found(told, "the", kind=word) == found(told, "the", kind="next_step")
+        assert {one["type"] for one in ask(told, "/sessions/S1/timeline", kind=word)["data"]} == {"next_step"}
+    assert told.get(f"{API}/sessions/S1/timeline", params={"kind": "phases"}).status_code == 200
+    assert told.get(f"{API}/search", params={"q": "x", "kind": "phases"}).status_code == 422

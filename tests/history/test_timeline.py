@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.checkpoints.telling import API, make, tell
+from tests.checkpoints.telling import API, make, tell, tell_reference
 from tests.history.conftest import ask, change
 
 LINES = """
@@ -35,6 +35,13 @@ def test_facts_stand_at_their_own_times(past: TestClient) -> None:
     assert moments(past) == [
         ("S1", "opened"), ("L1", "started"), ("L1", "ready"), ("B1", "measured"), ("L1", "failed"), ("F1", "told"),
     ]  # fmt: skip
+
+
+def test_what_was_imported_without_a_time_is_said_so(client: TestClient) -> None:
+    """The time of the import is neither that of a start nor of a measurement."""
+    tell_reference(client)
+    told = dict(moments(client, kind=["launch", "benchmark", "directive"]))
+    assert told == dict.fromkeys(("L1", "B1", "B2", "B3", "B4", "D1", "D2", "D3"), "imported (no time)")
 
 
 def test_changes_checkpoints_and_deliveries_are_moments_too(past: TestClient) -> None:

@@ -301,3 +301,21 @@ def test_no_piece_of_a_secret_is_left_wherever_a_text_is_cut() -> None:
             assert before.endswith("HF_TOKEN=${HF_TOKEN}")
             assert after == "${HF_TOKEN} x\nlast\n"
     assert redact_part(text, 0, 3) + redact_part(text, 3, len(text)) == redact_text(text.decode())
+
+
+@pytest.mark.parametrize("value", ["abcàdef123", "caféÅ9…x7", "x1日本y2z3"])  # the bytes 0x85 and 0xA0 are no space
+@pytest.mark.parametrize("before", ["", "日本 ", "caf\xe9 \xff "])
+def test_a_part_of_a_text_is_read_as_the_text_is(before: str, value: str) -> None:
+    latin = before.encode("latin-1") if before.isprintable() and before.startswith("caf") else before.encode()
+    data = latin + f"password='{value}' end".encode()
+    assert redact_part(data, 0, len(data)) == latin.decode("utf-8", "replace") + "password='${PASSWORD}' end"
+    assert redact_part(data, len(latin), len(data)) == "password='${PASSWORD}' end"
+
+
+@pytest.mark.parametrize("name", ["пароль", "密码", "パスワード", "비밀번호"])
+def test_names_of_other_tongues_are_known_in_a_part(name: str) -> None:
+    data = f"日本 – {name}: hunter2x7 end\n".encode()
+    assert redact_part(data, 0, len(data)) == redact_text(data.decode())
+    assert "hunter2x7" not in redact_part(data, 0, len(data))
+    cut = data.index(b"ter2x7")
+    assert redact_part(data, cut, len(data)) == "${PASSWORD} end\n"

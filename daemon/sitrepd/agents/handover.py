@@ -41,7 +41,10 @@ def _is_fresh(runtime: Runtime, session_id: int) -> bool:
     with runtime.store.read() as db:
         number = latest_number(db, session_id)
         row = db.get(Checkpoint, number) if number is not None else None
-        return row is not None and not changes_since(db, session_id, row.event)
+        if row is None:
+            return False
+        found = changes_since(db, session_id, row.event)
+        return not found and not found.forgotten
 
 
 async def stands_already(runtime: Runtime, session_id: int, place: Place) -> str | None:
@@ -54,7 +57,10 @@ async def stands_already(runtime: Runtime, session_id: int, place: Place) -> str
                 return None
             checkpoint = db.get(Checkpoint, row.checkpoint_id)
             # What was said since stands in the conversation itself.
-            if checkpoint is None or changes_since(db, session_id, checkpoint.event).by_subject:
+            if checkpoint is None:
+                return None
+            found = changes_since(db, session_id, checkpoint.event)
+            if found.by_subject or found.forgotten:
                 return None
         stands = f"checkpoint C{row.checkpoint_id} stands above (delivery {row.id})"
         return f"Sitrep: {stands}; no fact has changed since, as of {iso(utc_now())}."

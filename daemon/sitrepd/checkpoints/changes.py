@@ -12,6 +12,7 @@ from sqlmodel import Session, col, select
 from sitrepd.reporting import when
 from sitrepd.sections import Section
 from sitrepd.storage.base import Event
+from sitrepd.storage.events import last_forgotten
 
 # Not facts of the work: what is written about it, and how it is found.
 _ASIDE = ("checkpoint.", "delivery.", "folder.", "conversation.", "command.", "compaction.", "host.sampled")
@@ -42,6 +43,8 @@ class Changes:
     by_subject: dict[str, Change] = field(default_factory=dict)
     messages: int = 0
     cut: bool = False
+    forgotten: bool = False
+    """Whether the log is not kept any more as far back as was asked: there may be more than is told."""
 
     @property
     def added(self) -> list[Change]:
@@ -60,7 +63,7 @@ def changes_since(db: Session, session_id: int, event: int) -> Changes:
     found = _newer(db, col(Event.session_id) == session_id, event)
     # The session itself belongs to none. Each query follows an index; one for both would read all events.
     found = sorted((*found, *_newer(db, _itself(session_id), event)))
-    changes = Changes(cut=len(found) > _MOST)
+    changes = Changes(cut=len(found) > _MOST, forgotten=last_forgotten(db) > event)
     for _, kind, subject, data in found[:_MOST]:
         if not kind.startswith(_ASIDE):
             _note(changes, kind, subject, data or {})
@@ -110,7 +113,7 @@ def _changed(db: Session, session_id: int, since: Since | None) -> list[Section]
     if changes.messages:
         items.append({"kind": "messages", "ids": [], "count": changes.messages, "what": "new messages"})
     data = {"checkpoint": since.id, "at": when(since.at), "cut": changes.cut}
-    title = f"Changed since {since.id}"
+    title = f"Changed since {since.id}" + (", of which the log is not kept whole" if changes.forgotten else "")
     return [Section(name="changes", title=title, order=170, priority=30, items=items, data=data, more="sitrep events")]
 
 

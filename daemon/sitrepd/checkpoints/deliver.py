@@ -131,9 +131,13 @@ def _delta(
 
 
 def _changed(since: changes.Since, found: changes.Changes) -> list[str]:
-    if not found:
+    if not found and not found.forgotten:
         return [f"- No fact has changed since {since.id}."]
     lines = []
+    if found.forgotten:
+        lines.append(
+            f"- The log of changes does not reach back to {since.id}: more may have changed than is told here."
+        )
     for word, listed in (("Added", found.added), ("Changed", found.changed)):
         if listed:
             told = ", ".join(changes.words(one) for one in listed[-_IDS:])

@@ -17,13 +17,16 @@ from sitrepd.dashboard.looking import common, for_people, number_of, page_of, vi
 from sitrepd.errors import UnknownId
 from sitrepd.history import compare, service, timeline
 from sitrepd.history.models import Moment
+from sitrepd.history.words import words
 from sitrepd.routing import RuntimeDep
 from sitrepd.sessions.models import SessionRow
+from sitrepd.storage.search import MARKS
 
 router = APIRouter(include_in_schema=False)
 _KINDS = ("launch", "benchmark", "finding", "directive", "next_step", "checkpoint", "delivery", "message", "phase")
 _LIMIT = 100
-_MARKED = re.compile(r"\*\*(.+?)\*\*", re.DOTALL)
+_MARKED = re.compile("{}([^{}{}]*){}".format(MARKS[0], *MARKS, MARKS[1]))
+_STRAY = dict.fromkeys(map(ord, MARKS))
 _LONG = 200
 
 
@@ -67,7 +70,7 @@ def search_page(
     def look(db: Session) -> Response:
         number = number_of(db, session) if session else None
         asked = service.question(runtime.registry, q, (), number, 30, cursor)
-        found = service.find(db, runtime.registry, asked)
+        found = service.find(db, runtime.registry, asked, MARKS)
         told = [{"fact": one, "name": _marked(_name(one)), "snippet": _marked(one.snippet)} for one in found.data]
         following = {"q": q, "session": session, "cursor": found.next_cursor}
         context: dict[str, Any] = {
@@ -119,16 +122,21 @@ def _field(field: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    from sitrepd.history.words import words
-
     text = "nothing" if value is None else ("yes" if value else "no") if isinstance(value, bool) else words(value)
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _name(one: Any) -> str:
-    return str(one.name or "").removeprefix(one.id).strip()
+    """Without the id before it, which may be what was looked for, alone or with the words that follow."""
+    name = str(one.name or "")
+    opened = name.startswith(MARKS[0])
+    rest = name[opened:].removeprefix(one.id)
+    if not one.id[:1].isalpha() or len(rest) == len(name) - opened:
+        return name
+    rest = rest.removeprefix(MARKS[1]) if rest.startswith(MARKS[1]) else MARKS[0] * opened + rest.lstrip()
+    return rest.strip()
 
 
 def _marked(text: str) -> Markup:
     """What was found stands out; everything else is data."""
-    return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(text))))
+    return Markup(_MARKED.sub(r"<mark>\1</mark>", str(escape(text))).translate(_STRAY))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, select
 
 from sitrepd.errors import StoreUnusable
 from sitrepd.facts import Noun
@@ -37,7 +37,7 @@ def keep_in_step(store: Store, registry: Registry) -> None:
         behind = indexer.is_behind(db)
         keys = indexer.all_facts(db) if behind and indexer.knows_nothing(db) else []
     if len(keys) > _AT_ONCE:
-        indexer.sound = False
+        indexer.reading = True
         threading.Thread(target=_read_all, args=(store, indexer, keys), name="sitrep-search", daemon=True).start()
     elif behind:
         store.write(indexer.catch_up)
@@ -50,8 +50,7 @@ def _read_all(store: Store, indexer: Indexer, keys: Sequence[tuple[str, int]]) -
         store.write(lambda db: index_of(db).clear(db))
         for start in range(0, len(keys), _BATCH):
             store.write(partial(indexer.put, keys=keys[start : start + _BATCH]))
-        indexer.sound = True
-        store.write(indexer.seen)
+        store.write(indexer.has_read)
     except StoreUnusable:
         return
 
@@ -63,7 +62,9 @@ class Indexer:
         self._nouns = {noun.word: noun for noun in registry.nouns if noun.searched}
         self._registry = registry
         self.sound = True
-        """Whether all that was stored can be found, so that the next daemon need not look again."""
+        """Whether all that was stored since could be put into the index."""
+        self.reading = False
+        """Whether what was stored before is still being read; only then and when sound need nobody look again."""
 
     def is_behind(self, db: Session) -> bool:
         state = db.get(SearchState, 1)
@@ -98,12 +99,18 @@ class Indexer:
         """Called with the events of a transaction before it is committed."""
         try:
             self._put(db, touched)
-            if self.sound:
+            if self.sound and not self.reading:
                 self.seen(db)
         except Exception:
             # What is missed now is caught up by the next daemon.
             self.sound = False
             raise
+
+    def has_read(self, db: Session) -> None:
+        """All facts of before are in the index; what could not be followed meanwhile is left to the next daemon."""
+        self.reading = False
+        if self.sound:
+            self.seen(db)
 
     def _put(self, db: Session, touched: Iterable[tuple[str, str]]) -> None:
         found = (self._key(kind, subject) for kind, subject in touched)
@@ -129,7 +136,7 @@ class Indexer:
         """All events so far need not be looked at again."""
         db.flush()
         state = db.get(SearchState, 1) or SearchState()
-        state.event = db.exec(select(func.max(Event.id))).one() or 0
+        state.event = events.last_event_id(db)
         db.add(state)
 
 

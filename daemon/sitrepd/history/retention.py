@@ -18,6 +18,7 @@ from sitrepd.errors import StoreUnusable
 from sitrepd.history.models import Plan
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
+from sitrepd.sessions.models import SessionRow
 from sitrepd.settings import Settings
 from sitrepd.slices import Registry
 from sitrepd.storage import events, ids
@@ -70,18 +71,22 @@ async def apply(runtime: Runtime) -> Plan:
     """Drop what is too old, a little at a time, so that nobody who writes waits long."""
     settings, registry = runtime.settings, runtime.registry
     done = Plan(dry_run=False, checkpoints=[], kept={}, deliveries=0, events=0)
-    while True:
-        dropped, done.kept = await runtime.store.write_async(lambda db: _drop_checkpoints(db, settings, registry))
+    found = await asyncio.to_thread(_look, runtime)
+    done.kept = found.kept
+    for start in range(0, len(found.drop), _BATCH):
+        some = [number for number, _ in found.drop[start : start + _BATCH]]
+        dropped, kept = await runtime.store.write_async(
+            lambda db, some=some: _drop_checkpoints(db, registry, some)  # type: ignore[misc]
+        )
         done.checkpoints += dropped
-        if not dropped:
-            break
+        done.kept |= kept
     sessions = await asyncio.to_thread(_sessions, runtime)
     for session_id in sessions:
         done.deliveries += await runtime.store.write_async(
             lambda db, number=session_id: echoes.forget(db, number, settings.deliveries_keep)  # type: ignore[misc]
         )
-    while some := await runtime.store.write_async(lambda db: _drop_events(db, settings)):
-        done.events += some
+    while count := await runtime.store.write_async(lambda db: _drop_events(db, settings)):
+        done.events += count
     return done
 
 
@@ -158,17 +163,32 @@ def _called(registry: Registry, word: str, number: int) -> str:
     return noun.public_id(number) if noun.prefix else f"{word} {number}"
 
 
-def _drop_checkpoints(db: Session, settings: Settings, registry: Registry) -> tuple[list[str], dict[str, str]]:
-    found = _checkpoints(db, settings, registry)
-    chosen = dict(found.drop[:_BATCH])
-    if chosen:
-        db.exec(delete(Delivery).where(col(Delivery.checkpoint_id).in_(chosen)))
-        db.exec(delete(Checkpoint).where(col(Checkpoint.id).in_(chosen)))
-    names = []
-    for number, session_id in chosen.items():
-        names.append(ids.public_id("C", number))
-        events.record(db, "checkpoint.deleted", names[-1], session_id, why="retention")
-    return names, found.kept
+def _look(runtime: Runtime) -> _Found:
+    with runtime.store.read() as db:
+        return _checkpoints(db, runtime.settings, runtime.registry)
+
+
+def _drop_checkpoints(db: Session, registry: Registry, numbers: Sequence[int]) -> tuple[list[str], dict[str, str]]:
+    """Drop these checkpoints, except those that something has been told since to keep: they come with the reason."""
+    query = select(Checkpoint.id, Checkpoint.pinned, Checkpoint.name, Checkpoint.session_id)
+    chosen: dict[int, int | None] = {}
+    kept = {}
+    for row in _rows(db, query.where(col(Checkpoint.id).in_(numbers)).order_by(col(Checkpoint.id))):
+        why = _why_kept(db, registry, row)
+        if why is None:
+            chosen[row.id] = row.session_id
+        else:
+            kept[ids.public_id("C", row.id)] = why
+    db.exec(delete(Delivery).where(col(Delivery.checkpoint_id).in_(chosen)))
+    db.exec(delete(Checkpoint).where(col(Checkpoint.id).in_(chosen)))
+    names = [ids.public_id("C", number) for number in chosen]
+    for name, session_id in zip(names, chosen.values(), strict=True):
+        events.record(db, "checkpoint.deleted", name, session_id, why="retention")
+    return names, kept
+
+
+def _rows(db: Session, query: Any) -> Sequence[Any]:
+    return list(db.exec(query).all())
 
 
 # --- deliveries and events ---------------------------------------------------------------------------------------
@@ -186,12 +206,15 @@ def _sessions(runtime: Runtime) -> Sequence[int | None]:
 def _old_events(db: Session, settings: Settings) -> tuple[Any, ...]:
     """Too old, and before the latest checkpoint of each session, which compares itself with what came after.
 
+    A session that was closed as long ago keeps nothing: opened again, it says that its log is not whole.
     What says that a file was imported stays, so that it is not imported twice.
     """
     before = utc_now() - timedelta(days=settings.events_keep_d)
     latest = select(func.max(Checkpoint.event)).where(col(Checkpoint.imported_from).is_(None))
-    marks = db.exec(latest.group_by(col(Checkpoint.session_id))).all()
-    needed = min(marks, default=0)
+    over = select(SessionRow.id).where(col(SessionRow.ended_at) < before)
+    mine = col(Checkpoint.session_id)
+    marks = db.exec(latest.where(mine.is_(None) | mine.not_in(over)).group_by(mine)).all()
+    needed = min(marks) if marks else db.exec(latest).one() or 0
     return (col(Event.at) < before, col(Event.id) <= needed, ~col(Event.kind).startswith("session."))
 
 

@@ -12,6 +12,7 @@ from sqlmodel import Session, func, or_
 
 from sitrepd.errors import InvalidFact
 from sitrepd.facts import Noun
+from sitrepd.history import words
 from sitrepd.history.index import number_of
 from sitrepd.history.models import Moment, TimelinePage
 from sitrepd.history.words import called
@@ -28,6 +29,7 @@ _VERBS = {
     "launch": "started", "checkpoint": "written", "delivery": "handed over", "benchmark": "measured",
     "session": "opened", "command": "ran", "claim": "claimed", "stack": "recorded", "host": "seen", "message": "said",
 }  # fmt: skip
+_UNTIMED = "imported (no time)"
 _EPOCH, _TICK = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _NO_CHANGES = ("checkpoint.", "conversation.", "folder.")
 
@@ -68,18 +70,8 @@ class _Source:
 
 
 def kinds_of(registry: Registry, told: Sequence[str]) -> tuple[str, ...]:
-    """Words for facts, in the singular or plural; `phase` is one of launches."""
-    known = {noun.word: noun.word for noun in registry.nouns} | {
-        "phase": "phase",
-        "phases": "phase",
-        "bench": "benchmark",
-    }
-    known |= {noun.plural.replace("-", "_"): noun.word for noun in registry.nouns}
-    found = [known.get(one.strip().lower().replace("-", "_"), one) for many in told for one in many.split(",")]
-    for one in found:
-        if one not in known:
-            raise InvalidFact(f"kind={one!r} is no kind of fact: use {', '.join(dict.fromkeys(known.values()))}.")
-    return tuple(dict.fromkeys(found))
+    """Words for facts; `phase` is one of launches."""
+    return words.kinds_of(registry.nouns, told, "phase")
 
 
 def timeline(db: Session, registry: Registry, asked: Asked) -> TimelinePage:
@@ -126,7 +118,7 @@ def _sources(registry: Registry, asked: Asked) -> Iterable[_Source]:
     only = _only(registry, asked.fact)
     for place, noun in enumerate(sorted(registry.nouns, key=_place)):
         if _wanted(asked, noun.word) and (noun.in_session or noun.word == "session"):
-            yield from _of_noun(noun, place * 10, asked, only)
+            yield from _of_noun(registry, noun, place * 10, asked, only)
     if _wanted(asked, "phase"):
         yield from _phases(registry, 900, asked, only)
     yield _changes(registry, 1000, asked, only)
@@ -151,7 +143,9 @@ def _only(registry: Registry, fact: str | None) -> tuple[Noun, int] | None:
     return (registry.by_prefix[parsed[0]], parsed[1]) if parsed else None
 
 
-def _of_noun(noun: Noun, rank: int, asked: Asked, only: tuple[Noun, int] | None) -> Iterable[_Source]:
+def _of_noun(
+    registry: Registry, noun: Noun, rank: int, asked: Asked, only: tuple[Noun, int] | None
+) -> Iterable[_Source]:
     table = noun.table.__table__.c  # type: ignore[attr-defined]
     mine = [table.id == asked.session_id if noun.word == "session" else table.session_id == asked.session_id]
     if only is not None:
@@ -167,19 +161,31 @@ def _of_noun(noun: Noun, rank: int, asked: Asked, only: tuple[Noun, int] | None)
 
         return _Source(rank + offset, at, table.id, columns, tuple(mine), moment)
 
-    verb = _VERBS.get(noun.word, "told")
+    untimed = _untimed(registry, table, asked).label("untimed")
+
+    def first(row: Any) -> str:
+        return _UNTIMED if row.untimed else _VERBS.get(noun.word, "told")
+
     if noun.word == "launch":
-        yield source(0, func.coalesce(table.started_at, table.at, type_=table.at.type), lambda _: verb)
+        yield source(0, func.coalesce(table.started_at, table.at, type_=table.at.type), first, untimed)
         yield source(1, table.ready_at, lambda _: "ready")
         yield source(2, table.ended_at, lambda row: row.state or "ended", table.state)
     elif noun.word == "session":
-        yield source(0, sql.case((table.started_at < table.at, table.started_at), else_=table.at), lambda _: verb)
+        yield source(0, sql.case((table.started_at < table.at, table.started_at), else_=table.at), first, untimed)
         yield source(1, table.ended_at, lambda _: "closed")
     elif noun.word == "delivery":
-        yield source(0, table.at, lambda _: verb)
+        yield source(0, table.at, first, untimed)
         yield source(1, table.echoed_at, lambda _: "echoed")
     else:
-        yield source(0, table.at, lambda _: verb)
+        yield source(0, table.at, first, untimed)
+
+
+def _untimed(registry: Registry, table: Any, asked: Asked) -> Any:
+    """Whether a fact bears but the time of the import, which says nothing about when it was."""
+    session = registry.by_word["session"].table.__table__.c  # type: ignore[attr-defined]
+    imported = sql.select(session.at).where(session.id == asked.session_id).scalar_subquery()
+    timed = table.started_at.is_not(None) if "started_at" in table else sql.false()
+    return sql.and_(table.imported_from.is_not(None), table.at == imported, sql.not_(timed))
 
 
 def _phases(registry: Registry, rank: int, asked: Asked, only: tuple[Noun, int] | None) -> Iterable[_Source]:
@@ -207,8 +213,8 @@ def _changes(registry: Registry, rank: int, asked: Asked, only: tuple[Noun, int]
     where += [~event.kind.startswith(prefix) for prefix in (*_NO_CHANGES, "delivery.", "host.")]
     if only is not None:
         where += [event.subject == only[0].public_id(only[1]), event.kind.startswith(f"{only[0].word}.")]
-    words = [noun.word for noun in registry.nouns if _wanted(asked, noun.word)]
-    where.append(event.kind.in_([f"{word}.changed" for word in words]))
+    kinds = [noun.word for noun in registry.nouns if _wanted(asked, noun.word)]
+    where.append(event.kind.in_([f"{word}.changed" for word in kinds]))
 
     def moment(row: Any) -> Moment | None:
         data = row.data or {}

@@ -12,9 +12,10 @@ from sqlalchemy import sql
 from sqlmodel import Session
 
 from sitrepd import facts
+from sitrepd.errors import InvalidFact
 from sitrepd.facts import Noun
 from sitrepd.slices import Registry
-from sitrepd.storage.search import Document
+from sitrepd.storage.search import MARKS, Document
 
 # Observed of a fact rather than told, and worth finding.
 _OBSERVED = ("failure", "suspect", "warnings")
@@ -25,10 +26,26 @@ _FLAGS = {
     "active": (False, "taken back"), "proposed": (True, "proposed"), "comparable": (False, "not comparable"),
     "baseline": (True, "baseline"), "pinned": (True, "pinned"), "synthetic": (True, "synthetic"),
 }  # fmt: skip
+_OTHER_WORDS = {"bench": "benchmark", "next": "next_step", "step": "next_step"}
 _COMMON = ("id", "session_id", "at")
+_NO_MARKS = dict.fromkeys(map(ord, MARKS))
 _MOST_NUMBERS = 40
 _MOST_IN = 400
 _SHORT = 160
+
+
+def kinds_of(nouns: Iterable[Noun], told: Sequence[str], *others: str) -> tuple[str, ...]:
+    """The kinds that are meant by words in the singular or plural, as the API or the command line has them."""
+    kinds = [(noun.word, noun.plural) for noun in nouns] + [(word, f"{word}s") for word in others]
+    names = {word: word for word, _ in kinds}
+    known = _OTHER_WORDS | {plural.replace("-", "_"): word for word, plural in kinds} | names
+    found = []
+    for one in (part for many in told for part in many.split(",")):
+        word = known.get(one.strip().lower().replace("-", "_"))
+        if word not in names:
+            raise InvalidFact(f"kind={one!r} is no kind of fact: use {', '.join(names)}.")
+        found.append(word)
+    return tuple(dict.fromkeys(found))
 
 
 def documents(db: Session, registry: Registry, noun: Noun, numbers: Sequence[int]) -> list[Document]:
@@ -68,6 +85,7 @@ def _document(registry: Registry, noun: Noun, row: Any, children: Mapping[str, A
     told += [words(getattr(row, name, None)) for name in _OBSERVED]
     text = " · ".join(part for part in told if part)
     name = " ".join(part for part in parts if part)
+    name, text = name.translate(_NO_MARKS), text.translate(_NO_MARKS)
     return Document(noun.word, row.id, row.session_id, row.at, state(row), name, text)
 
 

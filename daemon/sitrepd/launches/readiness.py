@@ -18,6 +18,7 @@ _CHEAP_EVERY_S = 1.0
 _DISTURBING_EVERY_S = 10.0
 _LONG_AGO_S = 5.0
 _ANSWERS_S = 1.0
+_SEEK_EVERY_S = 3.0
 
 
 @dataclass
@@ -34,6 +35,13 @@ class Readiness:
     """When its log said so."""
     may_disturb: Callable[[], bool] = lambda: True
     _asked_at: float = 0.0
+    _sought_at: float = 0.0
+
+    @property
+    def is_untold(self) -> bool:
+        """Whether neither the command nor the caller tells by what to know a server that is ready."""
+        engine = self.engine
+        return engine.name == "generic" and not engine.probes and not getattr(engine, "ready_pattern", None)
 
     @property
     def since(self) -> datetime | None:
@@ -51,12 +59,20 @@ class Readiness:
             return False
         if self.said_ready:
             return True
-        if not self.engine.probes and self.engine.name == "generic" and not getattr(self.engine, "ready_pattern", None):
-            # Nothing was told by which to know it: that it listens is all there is.
+        if self.is_untold:  # that it listens is all there is
             return True
         if self._is_elsewhere() and self.facts.engine != "sglang":
             return True
         return self._answers(disturb=not log_readable and self.may_disturb())
+
+    def find_port(self, pids: Callable[[], Collection[int]]) -> int | None:
+        """The port on which the processes answer, where none was told; seldom, as each that is silent takes a while."""
+        if self.facts.port is not None or not self.is_untold or time.monotonic() - self._sought_at < _SEEK_EVERY_S:
+            return None
+        try:
+            return answering(pids())
+        finally:
+            self._sought_at = time.monotonic()
 
     def _is_elsewhere(self) -> bool:
         return self.net_of is not None and not same_network(self.net_of)

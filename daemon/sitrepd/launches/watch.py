@@ -18,7 +18,7 @@ from sitrepd.launches.follow import LogFollower
 from sitrepd.launches.launchers.base import Exit, Launched
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import read_cwd, read_environ
-from sitrepd.launches.readiness import Readiness, answering
+from sitrepd.launches.readiness import Readiness
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.stillness import Stillness
 
@@ -302,12 +302,7 @@ class Watch:
             self.ready = outcome.became_ready = True
 
     def _find_port(self, outcome: Outcome) -> None:
-        """Where neither command nor caller tells by what to know a server: the port on which its processes answer."""
-        if self.facts.port is not None or self.engine.probes or getattr(self.engine, "ready_pattern", None):
-            return
-        if self.engine.name != "generic":
-            return
-        port = answering(self.launcher.tree(self.launched))
+        port = self.readiness.find_port(lambda: self.launcher.tree(self.launched))
         if port is not None:
             event = e.Listening(at=utc_now(), host="127.0.0.1", port=port)
             self._note([event])

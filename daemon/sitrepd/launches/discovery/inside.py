@@ -23,8 +23,7 @@ from sitrepd.storage.store import Store
 
 def is_script(watch: Watch) -> bool:
     """Whether nothing is known of what it runs, and its caller has not said how to see that it is ready."""
-    told = (getattr(watch.engine, name, None) for name in ("ready_url", "ready_pattern"))
-    return watch.engine.name == "generic" and not any(told) and not (watch.replaced or watch.port_taken)
+    return watch.readiness.is_untold and not (watch.replaced or watch.port_taken)
 
 
 async def taken(
