@@ -33,6 +33,11 @@ class Section(BaseModel):
     more: str | None = Field(None, description="The call that gives what was left out.")
 
 
+def of_now(items: list[dict[str, Any]], **data: Any) -> Section:
+    """A part of what comes first in every checkpoint: what holds at this moment."""
+    return Section(name="now", title="Now", order=10, priority=1, pinned=True, items=items, data=data)
+
+
 class SessionName(BaseModel):
     id: str
     name: str

@@ -10,7 +10,7 @@ from sitrepd.agents import handover, messages, summaries, transcripts
 from sitrepd.agents.call import NOTHING, Answer, Call, tasks
 from sitrepd.agents.conversations import is_known, remember
 from sitrepd.agents.prompts import Prompt, prompt_of
-from sitrepd.checkpoints import deliver
+from sitrepd.checkpoints import echoes
 from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.service import checkpoints
 from sitrepd.facts import Scope, tell_word
@@ -92,7 +92,7 @@ async def said(call: Call, text: str | None) -> None:
     """What the assistant answered: deliveries whose checkpoint it names have arrived."""
     _prove_later(call)
     if text:
-        await deliver.echo(call.runtime, call.session_id, text)
+        await echoes.echo(call.runtime, call.session_id, text)
 
 
 async def ends(call: Call) -> None:

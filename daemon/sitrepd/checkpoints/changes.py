@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from sitrepd.reporting import when
-from sitrepd.sections import Section
+from sitrepd.sections import Section, of_now
 from sitrepd.storage.base import Event
 from sitrepd.storage.events import last_forgotten
 
@@ -123,7 +123,7 @@ def _idle(db: Session, session_id: int) -> Iterable[Section]:
         return
     item: dict[str, Any] = {"kind": "idle", "ids": [], "what": "idle since", "since": when(moment)}
     item |= {"volatile": True, "pinned": False, "priority": 28, "order": 50}
-    yield Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])
+    yield of_now([item])
 
 
 def last_told(db: Session, session_id: int) -> datetime | None:

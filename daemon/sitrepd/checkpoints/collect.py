@@ -17,7 +17,7 @@ from sitrepd.checkpoints.contradictions import contradictions
 from sitrepd.checkpoints.here import differences
 from sitrepd.checkpoints.quote import clean, is_clean
 from sitrepd.errors import UnknownId
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.sessions.models import SessionRow
 from sitrepd.slices import Registry
 from sitrepd.storage import events, ids
@@ -71,7 +71,7 @@ def _ask(name: str, say: Any, report: Report) -> Iterable[Section]:
         log.exception("the report of %s failed", name)
         text = f"What {name} says could not be collected ({type(error).__name__}); the daemon's log has the details."
         item = {"kind": "note", "ids": [], "text": text, "what": f"failure of {name}", "order": 90}
-        return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
+        return [of_now([item])]
 
 
 def _merged(found: Sequence[Section]) -> list[Section]:

@@ -32,9 +32,6 @@ _TIDY_EVERY = 20
 _LOADING = ("starting", "loading", "capturing", "warming")
 
 
-echo = echoes.echo
-
-
 @dataclass(frozen=True)
 class Handover:
     """What was printed, of which checkpoint, as which delivery."""

@@ -17,7 +17,7 @@ from sitrepd.checkpoints.quote import one_line
 from sitrepd.clock import utc_now
 from sitrepd.reporting import when
 from sitrepd.runtime import Runtime
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.slices import Registry
 from sitrepd.storage import events, ids
 from sitrepd.storage.base import Event
@@ -144,7 +144,7 @@ def report(report: Report) -> Sequence[Section]:
         return ()
     item: dict[str, Any] = {"kind": "note", "ids": [], "text": text, "what": "a delivery that was not echoed"}
     item |= {"volatile": True, "pinned": False, "priority": 32, "order": 95}
-    return (Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item]),)
+    return (of_now([item]),)
 
 
 # --- how many are kept -------------------------------------------------------------------------------------------

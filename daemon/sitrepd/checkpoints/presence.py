@@ -15,7 +15,7 @@ from sitrepd.checkpoints.words import duration
 from sitrepd.clock import iso
 from sitrepd.reporting import when
 from sitrepd.runtime import Runtime
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.services import Service
 from sitrepd.storage import events
 from sitrepd.storage.base import Event
@@ -80,7 +80,7 @@ def report(report: Report) -> Sequence[Section]:
         | {"pinned": False, "priority": 27}
         for place, gap in enumerate(reversed(found))
     ]
-    return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=items)] if items else ()
+    return [of_now(items)] if items else ()
 
 
 def _took(gap: dict[str, str]) -> str:

@@ -240,7 +240,7 @@ async def resume(
 async def echo(fact_session: SessionId, body: Echo, runtime: RuntimeDep, hint: HintDep) -> Echoed:
     """What an agent answered: deliveries of the checkpoints that it names have arrived."""
     number = await _session(runtime, fact_session, hint)
-    numbers = await deliver.echo(runtime, number, body.text, hint.conversation)
+    numbers = await echoes.echo(runtime, number, body.text, hint.conversation)
 
     def read_back() -> list[Any]:
         with runtime.store.read() as db:

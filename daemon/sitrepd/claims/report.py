@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sitrepd.claims import overlap
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 
 
 def report(report: Report) -> list[Section]:
@@ -26,4 +26,4 @@ def report(report: Report) -> list[Section]:
                 "kind": "claim", "ids": [f"Q{claim.id}"], "text": f"{text}, and this session uses them too",
                 "pinned": False, "priority": 27, "order": 55,
             })  # fmt: skip
-    return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=items)] if items else []
+    return [of_now(items)] if items else []

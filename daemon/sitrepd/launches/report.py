@@ -12,7 +12,7 @@ from sitrepd import reporting as r
 from sitrepd.launches import samples
 from sitrepd.launches.discovery.told import beside
 from sitrepd.launches.models import ALIVE, Launch, LaunchPhase, LaunchSize
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 
 _COLUMNS = (
     "id", "name", "engine", "command", "argv", "env", "cwd", "host_id", "log_path", "port", "model", "model_id",
@@ -43,7 +43,7 @@ def report(report: Report) -> list[Section]:
     history = [told.past(row) for row in sorted(known.values(), key=lambda row: -row.id) if row not in current]
     earlier = r.count(report, "launch") - len(known)
     return [
-        Section(name="now", title="Now", order=10, priority=1, pinned=True, items=now, data=_any_watched(current)),
+        of_now(now, watched=any(row.watched for row in current)),
         Section(
             name="launches", title="Launches before", order=160, priority=70, items=history,
             data=r.present(earlier=earlier or None), more=_LIST,
@@ -54,10 +54,6 @@ def report(report: Report) -> list[Section]:
 def is_current(row: Any) -> bool:
     """Whether a launch is, or was told to be, alive."""
     return row.state in ALIVE and row.ended_at is None
-
-
-def _any_watched(current: Sequence[Any]) -> dict[str, Any]:
-    return {"watched": any(row.watched for row in current)}
 
 
 def _failed(newest_first: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlmodel import col
 
 from sitrepd import reporting as r
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.sessions import waiting
 from sitrepd.sessions.models import Message
 
@@ -59,7 +59,7 @@ def now(message: Any) -> list[Section]:
     }
     item |= {"empty": not message.text.strip(), "synthetic": message.synthetic}
     item |= {"pinned": False, "priority": 28, "order": 40}
-    return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
+    return [of_now([item])]
 
 
 def goal(session: Any, directives: Sequence[Any]) -> Section:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import col
 
 from sitrepd import reporting as r
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.storage import ids
 
 LOADING = ("starting", "loading", "capturing", "warming")
@@ -73,4 +73,4 @@ def meanwhile(report: Report, open_steps: Sequence[Mapping[str, Any]]) -> list[S
     steps = [r.present(id=step["id"], needs=step.get("needs")) for step in open_steps if usable(step)][:_MOST]
     item: dict[str, Any] = {"kind": "meanwhile", "ids": [step["id"] for step in steps], "what": "what to do meanwhile"}
     item |= {"launches": [f"L{row.id}" for row in reversed(loading)], "steps": steps, "priority": 8, "order": 15}
-    return [Section(name="now", title="Now", order=10, priority=1, pinned=True, items=[item])]
+    return [of_now([item])]
