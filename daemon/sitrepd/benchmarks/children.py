@@ -37,15 +37,27 @@ def samples(rows: Iterable[m.BenchmarkSample]) -> dict[str, list[Decimal]]:
 def profile_rows(phases: Sequence[m.ProfilePhase]) -> list[Any]:
     return [
         m.ProfilePhaseRow(
-            name=phase.name, calls=phase.calls, total_ms=_text(phase.total_ms), mean_ms=_text(phase.mean_ms)
-        )
+            name=phase.name,
+            group=phase.group,
+            share=_text(phase.share),
+            calls=phase.calls,
+            total_ms=_text(phase.total_ms),
+            mean_ms=_text(phase.mean_ms),
+        )  # fmt: skip
         for phase in phases
     ]
 
 
 def profile_phases(rows: Iterable[m.ProfilePhaseRow]) -> list[m.ProfilePhase]:
     return [
-        m.ProfilePhase(name=row.name, calls=row.calls, total_ms=_decimal(row.total_ms), mean_ms=_decimal(row.mean_ms))
+        m.ProfilePhase(
+            name=row.name,
+            group=row.group,
+            share=_decimal(row.share),
+            calls=row.calls,
+            total_ms=_decimal(row.total_ms),
+            mean_ms=_decimal(row.mean_ms),
+        )  # fmt: skip
         for row in rows
     ]
 

@@ -48,6 +48,7 @@ class Benchmark(FactRow, table=True):
     config: dict[str, Any] = json_field()
     workload: dict[str, Any] = json_field()
     note: str | None = None
+    marks: list[str] | None = json_field(nullable=True)
     artifact: str | None = None
     digest: str | None = Column(default=None, index=True)
 
@@ -82,6 +83,10 @@ class BenchmarkFields(Shape):
     metrics: Metrics = Field(default_factory=dict)
     samples: dict[Name, list[Number]] = Field(default_factory=dict)
     note: Text | None = None
+    marks: list[Text] = Field(
+        default_factory=list,
+        description="What speaks against it, such as `3 requests failed`: sets it apart from the other repeats.",
+    )
     artifact: Text | None = Field(None, description="Path of the raw result.")
 
 
@@ -103,6 +108,10 @@ BenchmarkUpdate = partial(BenchmarkFields, "BenchmarkUpdate")
 
 
 class Profile(FactRow, table=True):
+    name: str | None = None
+    tool: str | None = None
+    note: str | None = None
+    artifact: str | None = None
     launch_id: int | None = link("launch")
     benchmark_id: int | None = link("benchmark")
 
@@ -113,6 +122,8 @@ class ProfilePhaseRow(Row, table=True):
     id: int | None = Column(default=None, primary_key=True)
     profile_id: int = Column(default=0, foreign_key="profile.id", index=True)
     name: str
+    group: str | None = None
+    share: str | None = None
     calls: int | None = None
     total_ms: str | None = None
     mean_ms: str | None = None
@@ -120,12 +131,20 @@ class ProfilePhaseRow(Row, table=True):
 
 class ProfilePhase(Shape):
     name: Name
+    group: Name | None = Field(None, description="What it is a part of, such as `GPU kernels`.")
+    share: Number | None = Field(
+        None, description="Of the whole in per cent; computed within its group if absent. Parts may overlap."
+    )
     calls: Count | None = None
     total_ms: Number | None = None
     mean_ms: Number | None = None
 
 
 class ProfileFields(Shape):
+    name: Name | None = None
+    tool: Text | None = Field(None, description="What measured it.")
+    note: Text | None = None
+    artifact: Text | None = Field(None, description="Path of what it was read from.")
     launch: LaunchRef | None = None
     benchmark: BenchmarkRef | None = None
     phases: list[ProfilePhase] = Field(min_length=1)
