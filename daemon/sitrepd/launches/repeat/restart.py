@@ -207,16 +207,31 @@ async def complete(runtime: Runtime) -> None:
     """Carry out what an earlier daemon was asked for and died over; what is long ago is told and left."""
     with runtime.store.read() as db:
         rows = db.exec(select(Launch).where(col(Launch.watched).is_(True))).all()
-        found = [(row, Wanted(**(row.process or {})[_KEY])) for row in rows if _KEY in (row.process or {})]
+        numbers = [row.id or 0 for row in rows if _KEY in (row.process or {})]
+    for number in numbers:
+        await _complete(runtime, number)
+
+
+async def _complete(runtime: Runtime, number: int) -> None:
+    """Unless somebody restarts it just now: one stop and one start at a time."""
     busy: set[int] = runtime.live.setdefault("restarting", set())
-    for row, wanted in found:
-        if row.id not in busy:
-            await _complete(runtime, row, wanted)
+    if number in busy:
+        return
+    busy.add(number)
+    try:
+        await _go_on(runtime, number)
+    finally:
+        busy.discard(number)
 
 
-async def _complete(runtime: Runtime, row: Launch, wanted: Wanted) -> None:
-    number = row.id or 0
+async def _go_on(runtime: Runtime, number: int) -> None:
+    """The row is read anew: while others were completed, its restart may have been asked for again and done."""
     with runtime.store.read() as db:
+        row = db.get(Launch, number)
+        told = (row.process or {}).get(_KEY) if row is not None else None
+        if row is None or told is None:
+            return
+        wanted = Wanted(**told)
         done = db.get(Launch, wanted.number) is not None
     why = None if done else _not_meant_any_more(row, wanted)
     if done or why:
