@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sitrepd.hardware.changes import changes
+from sitrepd.hardware.changes import changes, sentence
 
 
 def gpu(index: int, **more: object) -> dict[str, object]:
@@ -22,6 +22,9 @@ def test_each_difference_is_named_by_its_item():
         ("gpus", "GPU 1", "there", "not there"),
         ("gpus", "GPU 3", "not there", "there"),
     ]
+    assert sentence(changes(before, after)) == (
+        "disk /models is new; driver is 590.2, was 580.1; GPU 0: pcie width is 8, was 16; GPU 1 is gone; GPU 3 is new"
+    )
 
 
 def test_a_gpu_that_got_another_number_is_the_same_gpu():

@@ -137,7 +137,11 @@ def test_what_changed_between_two_starts_is_named(gpu_daemon: Callable[..., Daem
         lambda: [event for event in told(daemon, "host.changed") if event["data"].get("fields") == ["gpus"]]
     )
     assert [event["data"] for event in changed] == [
-        {"fields": ["gpus"], "changes": [{"field": "gpus", "what": "GPU 3: pcie width", "before": 16, "after": 8}]}
+        {
+            "fields": ["gpus"],
+            "text": "GPU 3: pcie width is 8, was 16",
+            "changes": [{"field": "gpus", "what": "GPU 3: pcie width", "before": 16, "after": 8}],
+        }
     ]
     assert get(daemon, "hosts/current")["interconnect"] == "PCIe, two root complexes"
 

@@ -10,7 +10,7 @@ from sqlmodel import Session
 from tests.checkpoints.telling import section_text, written
 
 from sitrepd.hardware.models import GpuSample, Host
-from sitrepd.hardware.report import ranges
+from sitrepd.hardware.ranges import ranges
 from sitrepd.sessions.models import SessionRow
 
 AT = datetime(2026, 12, 1, 3, 0, tzinfo=UTC)

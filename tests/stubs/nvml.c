@@ -11,6 +11,7 @@
  *   log=PATH               each call's name is appended to PATH
  *   utilization, memory_utilization, memory_used (bytes), power_mw, temperature, sm_clock, memory_clock,
  *   reasons (mask), perf_state, pcie_generation, pcie_width, processes (pid:bytes,pid:bytes), graphics (the same),
+ *   p2p (nvmlGpuP2PStatus_t towards that GPU),
  *   nvlinks (far ends: GPU numbers, or s for a switch: 1,1,s)
  */
 #include <stdio.h>
@@ -249,6 +250,13 @@ PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics")
 API int nvmlDeviceGetTopologyCommonAncestor(gpu_t *a, gpu_t *b, int *out) {
   ENTER(a->index);
   *out = a->index / 2 == b->index / 2 ? 20 : a->index / 4 == b->index / 4 ? 40 : 50;
+  return OK;
+}
+
+API int nvmlDeviceGetP2PStatus(gpu_t *a, gpu_t *b, unsigned index, unsigned *out) {
+  ENTER(a->index);
+  if (index > 4) return INVALID;
+  *out = (unsigned)number("p2p", b->index, 0);
   return OK;
 }
 

@@ -20,9 +20,31 @@ def changes(before: Facts, after: Facts) -> list[Change]:
             found += _of_items(field, _by(old, "uuid", "index"), _by(new, "uuid", "index"), _gpu)
         elif field == "disks":
             found += _of_items(field, _by(old, "path"), _by(new, "path"), lambda disk: f"disk {disk['path']}")
+        elif field == "network":
+            found += _of_items(field, _by(old, "name"), _by(new, "name"), lambda net: f"network {net['name']}")
         else:
             found.append({"field": field, "what": field.replace("_", " "), "before": old, "after": new})
     return found
+
+
+def sentence(found: Sequence[Change]) -> str:
+    """In words: "GPU 3: pcie width is 8, was 16; GPU 5 is gone"."""
+    return "; ".join(_words(change) for change in found)
+
+
+def _words(change: Change) -> str:
+    what, before, after = change["what"], change["before"], change["after"]
+    if (before, after) == ("there", "not there"):
+        return f"{what} is gone"
+    if (before, after) == ("not there", "there"):
+        return f"{what} is new"
+    if any(isinstance(value, list | dict) for value in (before, after)):
+        return f"{what} is another"
+    return f"{what} is {_value(after)}, was {_value(before)}"
+
+
+def _value(value: Any) -> str:
+    return "not told" if value is None else "on" if value is True else "off" if value is False else str(value)
 
 
 def _of_items(field: str, before: Facts, after: Facts, name: Any) -> list[Change]:

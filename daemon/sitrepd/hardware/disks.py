@@ -40,14 +40,19 @@ class Disk:
     holds: tuple[str, ...] = ()
 
 
-def disks(paths: Sequence[str | Path] = (), mountinfo: Path = Path("/proc/self/mountinfo")) -> list[Disk]:
-    """Local disks, and whatever the given paths lie on; `holds` says which paths lie where."""
+def disks(
+    paths: Sequence[str | Path] = (),
+    mountinfo: Path = Path("/proc/self/mountinfo"),
+    besides: Sequence[str | Path] = (),
+) -> list[Disk]:
+    """Local disks, and whatever the given paths lie on; `holds` says which of `paths` lie where."""
     mounts = parse_mountinfo(_lines(mountinfo))
     held: dict[str, list[str]] = {}
     for path in paths:
         if mount := mount_of(os.path.realpath(path), mounts):
             held.setdefault(mount.path, []).append(str(path))
-    shown = [*real_mounts(mounts), *(mount for mount in mounts if mount.path in held)]
+    others = {mount.path for path in besides if (mount := mount_of(os.path.realpath(path), mounts))}
+    shown = [*real_mounts(mounts), *(mount for mount in mounts if mount.path in held or mount.path in others)]
     unique = {mount.path: mount for mount in shown}
     return [_measured(unique[path], tuple(held.get(path, ()))) for path in sorted(unique)]
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import psutil
 
 from sitrepd.hardware.disks import Disk, disks
-
-_UNLIMITED_BYTES = 1 << 60
+from sitrepd.hardware.files import read
+from sitrepd.hardware.limits import cpu_limit, cpuset, memory_limit
+from sitrepd.hardware.network import Interface, interfaces
+from sitrepd.hardware.processor import caches, cpu_model, sockets_and_cores
 
 # From the DMI strings that hypervisors give their machines.
 _HYPERVISORS = {
@@ -51,19 +53,28 @@ class Machine:
     boot_id: str | None
     numa: tuple[str, ...]
     disks: tuple[Disk, ...]
+    caches: tuple[str, ...] = ()
+    network: tuple[Interface, ...] = ()
+    cpu_limit: float | None = None
+    cpuset: str | None = None
 
 
-def read_machine(paths: Sequence[str | Path] = (), root: Path = Path("/")) -> Machine:
-    """A few milliseconds; `root` is where proc, sys and etc are looked for, `paths` name the disks that matter."""
-    cpuinfo = _read(root / "proc/cpuinfo") or ""
-    sockets, cores = _sockets_and_cores(cpuinfo)
+def read_machine(
+    paths: Sequence[str | Path] = (), root: Path = Path("/"), besides: Sequence[str | Path] = ()
+) -> Machine:
+    """A few milliseconds; `root` is where proc, sys and etc are looked for.
+
+    Disks of `paths` are told with what they hold of them, those of `besides` without.
+    """
+    cpuinfo = read(root / "proc/cpuinfo") or ""
+    sockets, cores = sockets_and_cores(cpuinfo)
     count = psutil.cpu_count() or 1
     return Machine(
         name=socket.gethostname(),
         os=os_name(root),
         kernel=platform.release(),
         cpu_architecture=platform.machine(),
-        machine_id=_read(root / "etc/machine-id") or _read(root / "var/lib/dbus/machine-id") or None,
+        machine_id=read(root / "etc/machine-id") or read(root / "var/lib/dbus/machine-id") or None,
         cpu=cpu_model(cpuinfo),
         sockets=sockets,
         cores=cores,
@@ -74,30 +85,22 @@ def read_machine(paths: Sequence[str | Path] = (), root: Path = Path("/")) -> Ma
         memory_limit_bytes=memory_limit(root),
         container=container_hint(root),
         virtualization=virtualization_hint(root, cpuinfo),
-        boot_id=_read(root / "proc/sys/kernel/random/boot_id"),
+        boot_id=read(root / "proc/sys/kernel/random/boot_id"),
         numa=numa_nodes(root),
-        disks=tuple(disks(paths)),
+        disks=tuple(disks(paths, besides=besides)),
+        caches=caches(root),
+        network=interfaces(root),
+        cpu_limit=cpu_limit(root),
+        cpuset=_narrower(cpuset(root), root),
     )
 
 
 def os_name(root: Path = Path("/")) -> str:
     """PRETTY_NAME of os-release, else the kernel's name."""
     for path in ("etc/os-release", "usr/lib/os-release"):
-        if match := re.search(r'^PRETTY_NAME="?([^"\n]+)', _read(root / path) or "", re.MULTILINE):
+        if match := re.search(r'^PRETTY_NAME="?([^"\n]+)', read(root / path) or "", re.MULTILINE):
             return match[1]
     return platform.system()
-
-
-def cpu_model(cpuinfo: str) -> str | None:
-    """Arm's kernels print no model name."""
-    match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    return " ".join(match[1].split()) if match else None
-
-
-def memory_limit(root: Path = Path("/")) -> int | None:
-    """The tightest limit between our cgroup and the top, version 2 or 1; None where there is none."""
-    limits = [limit for path in _memory_limit_files(root) if (limit := _bytes(_read(path))) is not None]
-    return min(limits, default=None)
 
 
 def container_hint(root: Path = Path("/")) -> str | None:
@@ -108,14 +111,14 @@ def container_hint(root: Path = Path("/")) -> str | None:
         return "podman"
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
-    groups = _read(root / "proc/1/cgroup") or ""
+    groups = read(root / "proc/1/cgroup") or ""
     match = re.search(r"docker|kubepods|libpod|lxc|containerd", groups)
     return match[0] if match else None
 
 
 def virtualization_hint(root: Path, cpuinfo: str) -> str | None:
     """The hypervisor by DMI, else "virtual machine" where the processor says so."""
-    told = " ".join(_read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")).lower()
+    told = " ".join(read(root / "sys/class/dmi/id" / name) or "" for name in ("sys_vendor", "product_name")).lower()
     for mark, name in _HYPERVISORS.items():
         if mark in told:
             return name
@@ -126,39 +129,7 @@ def virtualization_hint(root: Path, cpuinfo: str) -> str | None:
 def numa_nodes(root: Path = Path("/")) -> tuple[str, ...]:
     """One "node0: CPUs 0-31" a node, in order."""
     nodes = sorted((root / "sys/devices/system/node").glob("node[0-9]*"), key=lambda node: int(node.name[4:]))
-    return tuple(f"{node.name}: CPUs {_read(node / 'cpulist') or 'none'}" for node in nodes)
-
-
-def _sockets_and_cores(cpuinfo: str) -> tuple[int | None, int | None]:
-    seen = set()
-    for block in cpuinfo.split("\n\n"):
-        physical = re.search(r"^physical id\s*:\s*(\d+)", block, re.MULTILINE)
-        core = re.search(r"^core id\s*:\s*(\d+)", block, re.MULTILINE)
-        if physical and core:
-            seen.add((physical[1], core[1]))
-    return (len({physical for physical, _ in seen}), len(seen)) if seen else (None, psutil.cpu_count(logical=False))
-
-
-def _memory_limit_files(root: Path) -> list[Path]:
-    files = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, group = [*line.split(":", 2), "", ""][:3]
-        if not controllers:
-            files += _upwards(root / "sys/fs/cgroup", group, "memory.max")
-        elif "memory" in controllers.split(","):
-            files += _upwards(root / "sys/fs/cgroup/memory", group, "memory.limit_in_bytes")
-    return files
-
-
-def _upwards(top: Path, group: str, name: str) -> list[Path]:
-    below = top / group.lstrip("/")
-    return [folder / name for folder in (below, *below.parents) if folder == top or top in folder.parents]
-
-
-def _bytes(text: str | None) -> int | None:
-    if text is None or not text.isdigit() or int(text) >= _UNLIMITED_BYTES:
-        return None
-    return int(text)
+    return tuple(f"{node.name}: CPUs {read(node / 'cpulist') or 'none'}" for node in nodes)
 
 
 def _available_cpus(count: int) -> int:
@@ -168,8 +139,6 @@ def _available_cpus(count: int) -> int:
         return count
 
 
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
+def _narrower(told: str | None, root: Path) -> str | None:
+    """A set of processors that is not simply all of them."""
+    return None if told is None or told == read(root / "sys/devices/system/cpu/online") else told

@@ -11,9 +11,10 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from sitrepd.hardware import readings
 from sitrepd.hardware.driver import NO_GPU, Call, Driver, DriverGone, GpuLost
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample
-from sitrepd.hardware.topology import Matrix, topology_matrix
+from sitrepd.hardware.topology import SELF, UNKNOWN, Matrix, topology_matrix
 
 T = TypeVar("T")
+_P2P_READ = 0
 
 
 class _Options(TypedDict, total=False):
@@ -107,6 +108,19 @@ class Nvml:
             index_of = {gpu.facts.pci_bus_id: at for at, gpu in enumerate(self._gpus) if gpu.facts.pci_bus_id}
             links = {at: readings.far_ends(far, index_of) for at, far in enumerate(links_of)}
             return topology_matrix(range(len(self._gpus)), self._levels(), links)
+
+    def peers(self) -> Matrix:
+        """One row a GPU: "OK" where it reaches the other's memory by itself, else why not."""
+        with self._lock:
+            return tuple(tuple(self._peer(one, other) for other in self._gpus) for one in self._gpus)
+
+    def _peer(self, one: _Gpu, other: _Gpu) -> str:
+        if one is other:
+            return SELF
+        if self._driver is None or one.reason or other.reason:
+            return UNKNOWN
+        status = self._driver.ask("nvmlDeviceGetP2PStatus", one.handle, other.handle, _P2P_READ, tolerant=True)
+        return readings.peer_word(status)
 
     def _levels(self) -> dict[tuple[int, int], int | None]:
         levels: dict[tuple[int, int], int | None] = {}

@@ -13,6 +13,7 @@ from sitrepd.errors import StoreUnusable
 from sitrepd.hardware import series, snapshots
 from sitrepd.hardware.driver import NO_GPU
 from sitrepd.hardware.machine import Machine, read_machine
+from sitrepd.hardware.modelfiles import model_paths
 from sitrepd.hardware.sampler import Sampler
 from sitrepd.hardware.snapshot import HostSnapshot, SeenGpus, combine, see_gpus, with_gpus
 from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
@@ -68,15 +69,20 @@ class Observer:
     async def look(self, timeout_s: float | None = None) -> None:
         """Store what the machine consists of, if that has changed."""
         timeout_s = timeout_s or self.runtime.settings.nvml_timeout_s
-        machine = await asyncio.to_thread(read_machine, [self.runtime.settings.data_dir])
+        machine = await asyncio.to_thread(self._machine)
         snapshot = snapshots.storable(await self._snapshot(machine, timeout_s))
         await self.runtime.store.write_async(partial(snapshots.store, host_id=self.host_id, snapshot=snapshot))
 
     async def _fill(self) -> None:
         """A new machine gets its columns while the driver is still being opened."""
-        machine = await asyncio.to_thread(read_machine, [self.runtime.settings.data_dir])
+        machine = await asyncio.to_thread(self._machine)
         first = snapshots.storable(combine(machine, []))
         await self.runtime.store.write_async(partial(snapshots.fill, host_id=self.host_id, snapshot=first))
+
+    def _machine(self) -> Machine:
+        with self.runtime.store.read() as db:
+            models = model_paths(db, self.host_id)
+        return read_machine(models, besides=[self.runtime.settings.data_dir])
 
     async def _snapshot(self, machine: Machine, timeout_s: float) -> HostSnapshot:
         try:
@@ -97,7 +103,7 @@ class Observer:
             before = snapshots.last(db, self.host_id)
         if before is None:
             return combine(machine, [], reason=reason)
-        known = SeenGpus(before.gpus, before.topology, before.driver, before.cuda_driver, reason)
+        known = SeenGpus(before.gpus, before.topology, before.driver, before.cuda_driver, reason, before.peers)
         return with_gpus(machine, known)
 
     # --- forgetting ----------------------------------------------------------------------------------------------

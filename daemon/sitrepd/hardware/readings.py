@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sitrepd.hardware.driver import Answer, Driver
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample, architecture_word, pcie_word
-from sitrepd.hardware.topology import SWITCH
+from sitrepd.hardware.topology import SWITCH, UNKNOWN
 
 _TEMPERATURE_GPU = 0
 _CLOCK_SM = 1
@@ -109,6 +109,14 @@ def far_ends(far: Sequence[str | None], index_of: Mapping[str, int]) -> list[int
     return [
         SWITCH if address is None else index_of[address] for address in far if address is None or address in index_of
     ]
+
+
+# nvmlGpuP2PStatus_t, in the words of `nvidia-smi topo -p2p r`.
+_PEERS = {0: "OK", 1: "chipset", 2: "GPU", 3: "topology", 4: "disabled", 5: "not supported"}
+
+
+def peer_word(status: int | None) -> str:
+    return UNKNOWN if status is None else _PEERS.get(status, UNKNOWN)
 
 
 def cuda_version(number: int | None) -> str | None:

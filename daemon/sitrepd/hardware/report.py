@@ -8,8 +8,11 @@ from typing import Any
 from sqlmodel import col, select
 
 from sitrepd import reporting as r
+from sitrepd.hardware.box import described, model_disks
 from sitrepd.hardware.live import ASKING
 from sitrepd.hardware.models import GpuSample, Host
+from sitrepd.hardware.models import HostSnapshot as SnapshotRow
+from sitrepd.hardware.ranges import ranges
 from sitrepd.sections import Report, Section
 
 _COLUMNS = (
@@ -31,9 +34,22 @@ def report(report: Report) -> list[Section]:
     if not found and report.session.imported_from is None:
         found = r.rows(report, "host", _COLUMNS, col(Host.machine).is_not(None), everywhere=True)
     items = [host_item(row) for row in found]
+    items += [part for row in found for part in _box(report, row)]
     items += _unreadable(report, found)
     items += [reading for row in found for reading in _readings(report, row)]
     return [Section(name="hardware", title="Hardware", order=120, priority=45, items=items, more="sitrep host list")]
+
+
+def _box(report: Report, row: Any) -> Iterable[dict[str, Any]]:
+    """What the machine consists of as it was last seen, and where models lie: free space makes no new checkpoint."""
+    newest = select(SnapshotRow.data).where(SnapshotRow.host_id == row.id).order_by(col(SnapshotRow.id).desc())
+    facts = report.db.exec(newest.limit(1)).first()
+    shared = {"kind": "box", "ids": [f"H{row.id}"], "host": f"H{row.id}"}
+    for what, text in described(facts or {}):
+        yield shared | {"what": what, "text": text, "priority": 47}
+    disks = row.disks if facts and isinstance(row.disks, list) else []
+    for text in model_disks(disks):
+        yield shared | {"what": "model files", "text": text, "priority": 46, "volatile": True}
 
 
 def _unreadable(report: Report, found: Sequence[Any]) -> Iterable[dict[str, Any]]:
@@ -84,17 +100,6 @@ def gpu_groups(gpus: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         | r.present(name=name, memory_bytes=memory, pcie=pcie, architecture=architecture)
         for (name, memory, pcie, architecture), indices in groups.items()
     ]
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """`0-3, 6` for 0, 1, 2, 3, 6."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _readings(report: Report, host: Any) -> Iterable[dict[str, Any]]:

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict
 from sitrepd.hardware.disks import Disk
 from sitrepd.hardware.gpus import GpuFacts
 from sitrepd.hardware.machine import Machine, read_machine
+from sitrepd.hardware.network import Interface
 from sitrepd.hardware.nvml import Nvml
-from sitrepd.hardware.topology import Matrix, interconnect_word
+from sitrepd.hardware.topology import Matrix, interconnect_word, pci_path
 
 # What changes by itself from one moment to the next: a link slows down when a GPU idles, a disk fills.
 _PASSING_GPU_FIELDS = {"pcie_generation"}
@@ -55,6 +56,12 @@ class HostSnapshot(BaseModel):
     container: str | None = None
     virtualization: str | None = None
     boot_id: str | None = None
+    caches: tuple[str, ...] = ()
+    network: tuple[Interface, ...] = ()
+    nic_paths: dict[str, tuple[str, ...]] = {}
+    peers: Matrix = ()
+    cpu_limit: float | None = None
+    cpuset: str | None = None
 
     def host_fields(self) -> dict[str, Any]:
         """Only what a host line of the portable session file has; a GPU that never told its name is "unknown"."""
@@ -89,13 +96,15 @@ class SeenGpus:
     driver: str | None = None
     cuda_driver: str | None = None
     reason: str | None = None
+    peers: Matrix = ()
 
 
 def see_gpus(nvml: Nvml) -> SeenGpus:
     """About a millisecond a GPU, and seconds where the driver has to be opened."""
     facts = tuple(nvml.gpu_facts())
     topology = nvml.topology() if len(facts) > 1 else ()
-    return SeenGpus(facts, topology, nvml.driver_version, nvml.cuda_driver_version, nvml.reason)
+    peers = nvml.peers() if len(facts) > 1 else ()
+    return SeenGpus(facts, topology, nvml.driver_version, nvml.cuda_driver_version, nvml.reason, peers)
 
 
 def take_snapshot(nvml: Nvml, paths: Sequence[str | Path] = ()) -> HostSnapshot:
@@ -105,8 +114,9 @@ def take_snapshot(nvml: Nvml, paths: Sequence[str | Path] = ()) -> HostSnapshot:
 
 def with_gpus(machine: Machine, gpus: SeenGpus) -> HostSnapshot:
     return combine(
-        machine, gpus.facts, gpus.topology, driver=gpus.driver, cuda_driver=gpus.cuda_driver, reason=gpus.reason
-    )
+        machine, gpus.facts, gpus.topology, peers=gpus.peers, driver=gpus.driver, cuda_driver=gpus.cuda_driver,
+        reason=gpus.reason,
+    )  # fmt: skip
 
 
 def combine(
@@ -114,9 +124,11 @@ def combine(
     gpus: Sequence[GpuFacts],
     topology: Matrix = (),
     *,
+    peers: Matrix = (),
     driver: str | None = None,
     cuda_driver: str | None = None,
     reason: str | None = None,
+    sys_root: Path = Path("/sys"),
 ) -> HostSnapshot:
     """`reason` says why NVML gave no GPUs, and becomes the note; a GPU that is absent is named there too."""
     absent = [f"GPU {gpu.index}: {gpu.reason}" for gpu in gpus if gpu.reason and gpu.reason != reason]
@@ -126,10 +138,24 @@ def combine(
         gpus=tuple(gpus),
         topology=topology,
         interconnect=interconnect_word(topology),
+        peers=peers,
+        nic_paths=_nic_paths(machine, gpus, sys_root),
         driver=driver,
         cuda_driver=cuda_driver,
         note="; ".join([*([reason] if reason else []), *absent]) or None,
     )
+
+
+def _nic_paths(machine: Machine, gpus: Sequence[GpuFacts], sys_root: Path) -> dict[str, tuple[str, ...]]:
+    """By interface, the way to each GPU in the words of `nvidia-smi topo -m`."""
+    addresses = [gpu.pci_bus_id for gpu in gpus]
+    if not addresses or None in addresses:
+        return {}
+    return {
+        nic.name: tuple(pci_path(nic.pci_bus_id, address or "", sys_root) for address in addresses)
+        for nic in machine.network
+        if nic.pci_bus_id
+    }
 
 
 def _drop(rows: Sequence[dict[str, Any]], names: set[str]) -> None:

@@ -10,13 +10,14 @@ from sqlmodel import Session, col, select
 
 from sitrepd import redact
 from sitrepd.clock import utc_now
-from sitrepd.hardware.changes import changes
+from sitrepd.hardware.changes import changes, sentence
 from sitrepd.hardware.models import Host
 from sitrepd.hardware.models import HostSnapshot as SnapshotRow
 from sitrepd.hardware.snapshot import HostSnapshot
 from sitrepd.storage import events, ids
 
 _MOST_CHANGES = 100
+_MOST_SAID = 8
 # Free space passes unnoticed by the event log, and is kept up to date all the same.
 _ALWAYS = ("disks",)
 
@@ -61,11 +62,22 @@ def store(db: Session, host_id: int, snapshot: HostSnapshot) -> bool:
     db.add(row)
     data = snapshot.model_dump(mode="json")
     db.add(SnapshotRow(host_id=host_id, at=row.observed_at, digest=snapshot.static_hash(), data=data))
-    found = changes(before.static_facts(), snapshot.static_facts()) if before else []
-    told: dict[str, Any] = {"changes": found[:_MOST_CHANGES]} if before else {"first": True}
+    found = _differences(before, snapshot) if before else []
+    if before and not found:
+        return False  # only of what an older version did not look at
+    told: dict[str, Any] = {"first": True}
+    if before:
+        told = {"text": sentence(found[:_MOST_SAID]), "changes": found[:_MOST_CHANGES]}
     fields = sorted({change["field"] for change in found}) if before else sorted(now)
     events.record(db, "host.changed", ids.public_id("H", host_id), row.session_id, fields=fields, **told)
     return True
+
+
+def _differences(before: HostSnapshot, now: HostSnapshot) -> list[dict[str, Any]]:
+    """Of what both know: a snapshot of an older version lacks fields."""
+    known = before.model_fields_set
+    old, new = ({name: value for name, value in one.static_facts().items() if name in known} for one in (before, now))
+    return changes(old, new)
 
 
 def columns(snapshot: HostSnapshot) -> dict[str, Any]:
