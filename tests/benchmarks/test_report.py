@@ -28,7 +28,7 @@ def test_the_best_names_its_command_in_one_line(tmp_path: Path) -> None:
         run("base", 88.8, baseline=True), run("fast", 94.0, launch="l", note="warm cache"),
     ])  # fmt: skip
     assert section_text(rendered, "best") == [
-        "- B2 fast: 94.0 tok/s output_throughput, +5.9 % to the baseline B1 (88.8 tok/s), one run, on L1, when was not recorded; warm cache",
+        "- B2 fast: 94.0 tok/s output_throughput, +5.9 % to the baseline B1 (88.8 tok/s), one run only: not known, on L1, when was not recorded; warm cache",
         "- Command of L1, which B2 ran on, in /w:",
         "```sh",
         "X=1 python -m sglang.launch_server --model-path /m --tp 8",
@@ -210,7 +210,7 @@ def test_a_value_says_when_it_was_measured_and_on_which_launch(tmp_path: Path) -
         run("fast", 6, launch="l", at="2026-12-01T01:10:47Z"), run("slow", 4),
     ])  # fmt: skip
     best = render(rendered, "md", None, SHIPPED).split("## Best configuration\n")[1]
-    told = "one run, on L1, as of 2026-12-01T01:10:47Z (2 h 10 min before)"
+    told = "one run only: not known, on L1, as of 2026-12-01T01:10:47Z (2 h 10 min before)"
     assert best.startswith(f"- B2 fast: 6 tok/s output_throughput, +20.0 % to the baseline B1 (5 tok/s), {told}")
     table = section_text(rendered, "benchmarks")
     assert "| B2 fast | 6 tok/s | +20.0 % | best, one run, on L1, as of 2026-12-01T01:10:47Z |" in table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import cache
@@ -16,6 +16,7 @@ from sqlalchemy import Text, cast, sql
 
 from sitrepd import reporting as r
 from sitrepd.benchmarks.groups import Groups, Run
+from sitrepd.benchmarks.marks import failures, marks_of
 from sitrepd.benchmarks.metrics import Metric
 from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
 from sitrepd.sections import Report
@@ -25,10 +26,10 @@ _SESSIONS = 2
 _MOST = 500
 _EVENTS = 20_000
 _COLUMNS = (
-    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "artifact",
+    "id", "name", "launch_id", "tool", "baseline", "comparable", "config", "workload", "note", "marks", "artifact",
     "at", "observed_at", "imported_from",
 )  # fmt: skip
-_SETTINGS = ("config", "workload")
+_SETTINGS = ("config", "workload", "marks")
 _METRIC = ("text", "unit", "better")
 
 _kept: WeakKeyDictionary[Any, OrderedDict[int, _Kept]] = WeakKeyDictionary()
@@ -131,6 +132,7 @@ def _read(report: Report, metric: str, numbers: Sequence[int] | None = None) -> 
     query = sql.select(*columns).select_from(both).where(run.session_id == report.session_id).order_by(run.id)
     if numbers is not None:
         query = query.where(r.among(run.id, numbers))
+    failed = failures(report.db, report.session_id, numbers)
     parse = cache(_parsed)
     for row in report.db.connection().execute(query):
         yield Run(
@@ -143,11 +145,12 @@ def _read(report: Report, metric: str, numbers: Sequence[int] | None = None) -> 
             workload=parse(row.workload),
             launch=r.public("L", row.launch_id),
             note=row.note,
+            marks=marks_of(parse(row.marks) or (), failed.get(row.id)),
             tool=row.tool,
             artifact=row.artifact,
             at=r.told_at(report, row),
         )
 
 
-def _parsed(settings: str | None) -> Mapping[str, Any]:
+def _parsed(settings: str | None) -> Any:
     return json.loads(settings or "null") or {}

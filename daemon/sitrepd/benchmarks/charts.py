@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
 from sitrepd.benchmarks.compare import Row
 from sitrepd.benchmarks.decide import Decided, Decision, latency_percentiles
-from sitrepd.benchmarks.drawing import COLOURS, FAINT, INK, MUTED, Dot, Drawing, Line, Point, Words, ticks
+from sitrepd.benchmarks.drawing import COLOURS, INK, MUTED, Dot, Drawing, Line, Words, ticks
+from sitrepd.benchmarks.frame import HEIGHT, LEFT, TOP, Box, Frame, beside, blank, framed, free, short
 from sitrepd.benchmarks.labels import STEPS
 from sitrepd.errors import InvalidFact
 
 Kind = Literal["curve", "latency", "pareto"]
-_WIDTH, _HEIGHT = 760, 420
-_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 20, 40, 56
 _MOST = 40
 _LEGEND = 8
-_LABEL = 44
-
-
-@dataclass(frozen=True)
-class _Frame:
-    """Where values stand on the drawing."""
-
-    xs: Sequence[float]
-    ys: Sequence[float]
-
-    def place(self, x: float, y: float) -> Point:
-        across = (x - self.xs[0]) / (self.xs[-1] - self.xs[0])
-        up = (y - self.ys[0]) / (self.ys[-1] - self.ys[0])
-        return (
-            _LEFT + across * (_WIDTH - _LEFT - _RIGHT),
-            _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM),
-        )
 
 
 def chart(told: Decision, kind: Kind, setting: str | None = None) -> Drawing:
@@ -59,9 +40,9 @@ def _curve(told: Decision, setting: str | None) -> Drawing:
     highs = [one.verdict.mean_high if one.verdict.mean_high is not None else float(row.value) for row, one in rows]
     level = [float(baseline.value)] if baseline else []
     comparison = told.comparison
-    drawing = _new(f"{comparison.metric} over {key}")
+    drawing = blank(f"{comparison.metric} over {key}")
     axis_x = _whole_ticks(xs)
-    frame = _framed(drawing, axis_x, ticks(min(lows + level), max(highs + level)), key, _unit(told))
+    frame = framed(drawing, axis_x, ticks(min(lows + level), max(highs + level)), key, _unit(told))
     if baseline is not None:
         drawing.shapes.append(Line([frame.place(x, level[0]) for x in (axis_x[0], axis_x[-1])], MUTED, 1.2, True))
         at = frame.place(axis_x[-1], level[0])
@@ -73,12 +54,12 @@ def _curve(told: Decision, setting: str | None) -> Drawing:
         _error_bar(drawing, frame, x, low, high)
         place = frame.place(x, float(row.value))
         drawing.shapes.append(Dot(place, COLOURS[0], 4.5 if row.best else 3.5, one.verdict.count < 2))
-        drawing.shapes.append(_beside(place, row.text, INK, row.best))
-    drawing.shapes.append(Words((_LEFT, _HEIGHT - 8), "bars: 95 % intervals of the mean; hollow: one run", MUTED))
+        drawing.shapes.append(beside(place, row.text, INK, row.best))
+    drawing.shapes.append(Words((LEFT, HEIGHT - 8), "bars: 95 % intervals of the mean; hollow: one run", MUTED))
     return drawing
 
 
-def _error_bar(drawing: Drawing, frame: _Frame, x: float, low: float, high: float) -> None:
+def _error_bar(drawing: Drawing, frame: Frame, x: float, low: float, high: float) -> None:
     if high <= low:
         return
     (at, bottom), (_, top) = frame.place(x, low), frame.place(x, high)
@@ -97,15 +78,15 @@ def _latency(told: Decision) -> Drawing:
         name for name in ("median", "p50", "p90", "p95", "p99") if any(name == p for _, one in rows for p, _, _ in one)
     ]
     values = [value for _, one in rows for _, value, _ in one]
-    drawing = _new(f"Percentiles of {what}")
-    frame = _framed(drawing, [-0.5, len(names) - 0.5], ticks(0, max(values)), "percentile", "ms", names)
+    drawing = blank(f"Percentiles of {what}")
+    frame = framed(drawing, [-0.5, len(names) - 0.5], ticks(0, max(values)), "percentile", "ms", names)
     for at, (row, one) in enumerate(rows):
         points = [frame.place(names.index(name), value) for name, value, _ in one]
         colour = COLOURS[at % len(COLOURS)]
         drawing.shapes.append(Line(points, colour, 1.8))
         drawing.shapes += [Dot(point, colour) for point in points]
-        drawing.shapes.append(Dot((_LEFT + 14, _TOP + 14 + at * 17), colour))
-        drawing.shapes.append(Words((_LEFT + 24, _TOP + 18 + at * 17), _short(row.label)))
+        drawing.shapes.append(Dot((LEFT + 14, TOP + 14 + at * 17), colour))
+        drawing.shapes.append(Words((LEFT + 24, TOP + 18 + at * 17), short(row.label)))
     return drawing
 
 
@@ -114,27 +95,25 @@ def _pareto(told: Decision) -> Drawing:
     if not rows or told.latency is None:
         raise InvalidFact("No Pareto front can be drawn: no run has both output_throughput and a latency.")
     xs, ys = [one.throughput or 0.0 for _, one in rows], [one.latency or 0.0 for _, one in rows]
-    drawing = _new(f"{told.latency} against output_throughput")
-    frame = _framed(drawing, ticks(min(xs), max(xs)), ticks(min(ys), max(ys)), "output_throughput, tok/s", told.latency)
+    drawing = blank(f"{told.latency} against output_throughput")
+    frame = framed(drawing, ticks(min(xs), max(xs)), ticks(min(ys), max(ys)), "output_throughput, tok/s", told.latency)
     best = sorted((x, y) for x, y, (_, one) in zip(xs, ys, rows, strict=True) if one.pareto)
     drawing.shapes.append(Line([frame.place(x, y) for x, y in best], COLOURS[2], 1.8))
-    for x, y, (row, one) in zip(xs, ys, rows, strict=True):
+    dots = [frame.place(x, y) for x, y in zip(xs, ys, strict=True)]
+    taken: list[Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
+    # What is on the front chooses first.
+    for x, y, (row, one) in sorted(zip(xs, ys, rows, strict=True), key=lambda told: not told[2][1].pareto):
         place = frame.place(x, y)
         drawing.shapes.append(Dot(place, COLOURS[2] if one.pareto else MUTED))
-        drawing.shapes.append(_beside(place, _short(row.label), INK if one.pareto else MUTED))
+        drawing.shapes.append(free(place, short(row.label), INK if one.pareto else MUTED, taken))
     return drawing
 
 
-def _beside(place: Point, text: str, colour: str, bold: bool = False) -> Words:
-    """Words to the right of a dot, or to the left where the edge is near."""
-    right = place[0] > _WIDTH * 0.7
-    return Words((place[0] + (-8 if right else 8), place[1] - 7), text, colour, "end" if right else "start", bold)
-
-
 def _pairs(told: Decision) -> list[tuple[Row, Decided]]:
-    """The rows that are compared, the latest where they are many."""
-    pairs = zip(told.comparison.rows, told.rows, strict=True)
-    return [(row, one) for row, one in pairs if row.comparable and not row.superseded and row.why is None][-_MOST:]
+    """The rows that are compared, the latest where they are many; marked ones only where all are."""
+    every = zip(told.comparison.rows, told.rows, strict=True)
+    pairs = [(row, one) for row, one in every if row.comparable and not row.superseded and row.why is None]
+    return ([pair for pair in pairs if not pair[0].marked] or pairs)[-_MOST:]
 
 
 def _number_setting(told: Decision) -> str | None:
@@ -156,34 +135,6 @@ def _whole_ticks(xs: Sequence[float]) -> list[float]:
     return ticks(min(xs), max(xs))
 
 
-def _new(title: str) -> Drawing:
-    return Drawing(_WIDTH, _HEIGHT, title, [Words((_LEFT, 22), title, INK, bold=True)])
-
-
-def _framed(
-    drawing: Drawing, xs: Sequence[float], ys: Sequence[float], under: str, beside: str, names: Sequence[str] = ()
-) -> _Frame:
-    """Grid, numbers and the names of both axes; `names` stand for 0, 1, 2, … of the first."""
-    frame = _Frame(xs, ys)
-    for y in ys:
-        place = frame.place(xs[0], y)
-        drawing.shapes.append(Line([place, frame.place(xs[-1], y)], FAINT))
-        drawing.shapes.append(Words((_LEFT - 8, place[1] + 4), f"{y:.6g}", MUTED, "end"))
-    for x, name in [(float(at), name) for at, name in enumerate(names)] or [(x, f"{x:.6g}") for x in xs]:
-        at = frame.place(x, ys[0])
-        drawing.shapes.append(Line([at, (at[0], at[1] + 4)], MUTED))
-        drawing.shapes.append(Words((at[0], at[1] + 18), name, MUTED, "middle"))
-    corner = frame.place(xs[0], ys[0])
-    drawing.shapes.append(Line([frame.place(xs[0], ys[-1]), corner, frame.place(xs[-1], ys[0])], MUTED))
-    drawing.shapes.append(Words((_WIDTH - _RIGHT, _HEIGHT - 22), under, MUTED, "end"))
-    drawing.shapes.append(Words((_WIDTH - _RIGHT, 22), beside, MUTED, "end"))
-    return frame
-
-
 def _unit(told: Decision) -> str:
     comparison = told.comparison
     return f"{comparison.metric}, {comparison.unit}" if comparison.unit else comparison.metric
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= _LABEL else f"{label[: _LABEL - 2]} …"

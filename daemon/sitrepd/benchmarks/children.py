@@ -43,7 +43,7 @@ def profile_rows(phases: Sequence[m.ProfilePhase]) -> list[Any]:
             calls=phase.calls,
             total_ms=_text(phase.total_ms),
             mean_ms=_text(phase.mean_ms),
-        )  # fmt: skip
+        )
         for phase in phases
     ]
 
@@ -57,7 +57,7 @@ def profile_phases(rows: Iterable[m.ProfilePhaseRow]) -> list[m.ProfilePhase]:
             calls=row.calls,
             total_ms=_decimal(row.total_ms),
             mean_ms=_decimal(row.mean_ms),
-        )  # fmt: skip
+        )
         for row in rows
     ]
 

@@ -38,9 +38,11 @@ class Row:
     superseded: bool = False
     baseline: bool = False
     best: bool = False
+    marked: bool = False
     difference: str | None = None
     why: str | None = None
     notes: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ class Row:
             f"mean of {runs} runs": runs > 1,
             "not comparable": not self.comparable,
             "superseded": self.superseded,
+            "marked": self.marked,
         }
         return tuple(word for word, holds in told.items() if holds)
 
@@ -87,7 +90,8 @@ def compare(runs: Iterable[Run], best_metric: str = BEST_METRIC) -> Comparison:
 
     Best is the best value in the metric's better direction among the comparable runs of the baseline's workload, and
     without a baseline, of their workload if there is but one. Repeats are runs of the same configuration, workload and
-    name (but for "run 2", "#2"), and count with their mean.
+    name (but for "run 2", "#2"), and count with their mean. Runs with marks have a row of their own, and are best or
+    the baseline only where all that would be have some.
     """
     groups = Groups(best_metric)
     for run in runs:
@@ -134,8 +138,9 @@ def _baseline(groups: Groups) -> tuple[Group | None, list[str]]:
     if not usable:
         why = f"has no {groups.metric}, is superseded or is not comparable"
         return None, [f"The baseline {ids} {why}, so no differences are given."]
-    chosen = max(usable, key=lambda group: group.marked_at)
-    if len(usable) == 1:
+    clean = [group for group in usable if not group.marked] or usable
+    chosen = max(clean, key=lambda group: group.marked_at)
+    if len(clean) == 1:
         return chosen, []
     return chosen, [f"Several runs are marked as the baseline: {ids}. The last, {groups.label(chosen)}, is taken."]
 
@@ -155,6 +160,7 @@ def _best(
         return [], [f"Whether more or less {name} is better was not told, so none is named best."]
     if baseline is None and len({(group.workload, group.unit) for group in candidates}) > 1:
         return [], ["The runs have different workloads or units, so none is named best."]
+    candidates = [group for group in candidates if not group.marked] or candidates
     means = [group.mean for group in candidates]
     top = max(means) if better == "higher" else min(means)
     return [group for group, mean in zip(candidates, means, strict=True) if mean == top], []
@@ -184,9 +190,11 @@ def _row(group: Group, label: str, baseline: Group | None, best: bool) -> Row:
         superseded=group.runs[0].superseded,
         baseline=group is baseline,
         best=best,
+        marked=group.marked,
         difference=_difference(group, baseline),
         why=_why_not(group, baseline) if baseline else None,
         notes=tuple(dict.fromkeys(run.note for run in group.runs if run.note)),
+        marks=tuple(f"{run.id}: {mark}" for run in group.runs for mark in run.marks),
     )
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Depends, Query, Response
 from pydantic import BaseModel, Field
+from sqlmodel import Session
 
 from sitrepd.benchmarks import service
 from sitrepd.errors import InvalidFact, NoSession
 from sitrepd.facts import Scope
 from sitrepd.redact import redact_text
 from sitrepd.routing import HintDep, ReadDep, RuntimeDep, SessionId, api_router, problems, session_id
+from sitrepd.slices import Registry
+
+if TYPE_CHECKING:
+    from sitrepd.benchmarks.decide import Decision
 
 router = api_router("benchmarks")
 
@@ -101,14 +106,19 @@ def _asked(
 AskedDep = Annotated[Asked, Depends(_asked)]
 
 
-def _decided(fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep, asked: AskedDep) -> Any:
+def decided(db: Session, registry: Registry, number: int | None, asked: Asked) -> Decision:
+    """The decision on the runs of a session."""
     from sitrepd.benchmarks.decide import decide
     from sitrepd.benchmarks.energy import joules_per_token
 
-    scope = Scope(runtime.registry, "observed", session_id(db, fact_session, hint))
+    scope = Scope(registry, "observed", number)
     which = service.Which(asked.metric, asked.run, asked.baseline, asked.latency)
     found, samples = service.comparison(db, scope, which)
     return decide(found, samples, asked.latency, asked.price, joules_per_token(db, scope, found))
+
+
+def _decided(fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep, asked: AskedDep) -> Any:
+    return decided(db, runtime.registry, session_id(db, fact_session, hint), asked)
 
 
 DecisionDep = Annotated[Any, Depends(_decided)]

@@ -62,6 +62,8 @@ def decide(
     named = latency or _latency(found)
     places = [(mean(row, THROUGHPUT), mean(row, named) if named else None) for row in found.rows]
     fair = [row.comparable and not row.superseded and row.why is None for row in found.rows]
+    if any(ok and not row.marked for ok, row in zip(fair, found.rows, strict=True)):
+        fair = [ok and not row.marked for ok, row in zip(fair, found.rows, strict=True)]
     on_front = front([place if ok else (None, None) for place, ok in zip(places, fair, strict=True)])
     decided = [
         Decided(

@@ -18,7 +18,10 @@ _REPEAT = re.compile(r"[\s,;:–-]*\(?(?:(?:run|repeat|rep|trial|attempt)\s*#?\d
 
 
 class Run(NamedTuple):
-    """One benchmark as the comparison sees it; `id` and `launch` are public ids, `at` is None where it was not told."""
+    """One benchmark as the comparison sees it; `id` and `launch` are public ids, `at` is None where it was not told.
+
+    `marks` are what speaks against it: requests that failed, a kernel compiled meanwhile, a GPU that throttled.
+    """
 
     id: str
     metrics: Mapping[str, Metric]
@@ -30,6 +33,7 @@ class Run(NamedTuple):
     workload: Mapping[str, Any] = MappingProxyType({})
     launch: str | None = None
     note: str | None = None
+    marks: tuple[str, ...] = ()
     tool: str | None = None
     artifact: str | None = None
     at: datetime | None = None
@@ -47,6 +51,8 @@ class Group:
     unit: str | None
     workload: Hashable
     counts: bool
+    marked: bool = False
+    """Something speaks against its runs, which are set apart from the other repeats."""
     total: Decimal = Decimal(0)
     mean: Decimal = Decimal(0)
     marked_at: int = -1
@@ -98,11 +104,12 @@ class Groups:
         workload = self._freeze(run.workload)
         told = repeated(run.name).casefold()
         one = run.id if not run.config and not told else None  # nothing says what it is a repeat of
-        key = (self._freeze(run.config), workload, told, one, unit, run.comparable, run.superseded)
+        marked = bool(run.marks)
+        key = (self._freeze(run.config), workload, told, one, unit, run.comparable, run.superseded, marked)
         found = self._groups.get(key)
         if found is None:
             counts = run.comparable and not run.superseded
-            found = self._groups[key] = Group([], [], unit, workload, counts)
+            found = self._groups[key] = Group([], [], unit, workload, counts, marked)
         return found
 
     def _freeze(self, settings: Mapping[str, Any]) -> Hashable:

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlmodel import col
@@ -16,6 +17,8 @@ from sitrepd.benchmarks.compare import BEST_METRIC, BEST_SHOWN, Comparison, Row,
 from sitrepd.benchmarks.groups import Groups, Run
 from sitrepd.benchmarks.models import BenchmarkMetric
 from sitrepd.benchmarks.report_more import more_sections
+from sitrepd.benchmarks.runs import stored_samples
+from sitrepd.benchmarks.verdicts import Samples, sureness, verdicts
 from sitrepd.sections import Report, Section
 
 _AFTER_TABLE = 5_000
@@ -32,15 +35,16 @@ def report(report: Report) -> list[Section]:
             told.said = _said(report, told.groups, told.said)
             told.told_since = False
         said = told.said
-    best = best_section(said.comparison, _commands(report, said.comparison))
+    best = best_section(said.comparison, _commands(report, said.comparison), said.sure)
     table = said.table.model_copy(update={"items": [dict(item) for item in said.table.items]})
     return [best, table, *more_sections(report)]
 
 
 class _Said(NamedTuple):
-    """What follows from the runs alone; the items of the table by the first run of their row."""
+    """What follows from the runs alone; the items of the table and how sure each is by the first run of their row."""
 
     comparison: Comparison
+    sure: Mapping[str, str]
     items: Mapping[str, _Item]
     table: Section
 
@@ -56,11 +60,19 @@ class _Item(NamedTuple):
 
 def _said(report: Report, groups: Groups, before: _Said | None) -> _Said:
     comparison = compared(groups, _ROWS)
+    sure = _sure(comparison, stored_samples(report.db, report.session_id, comparison.metric))
     items = table_items(comparison, before.items if before else {})
     runs = detailed(comparison, groups)
     metrics = _metrics(report, [int(run.id[1:]) for run in runs])
     told = [(run, metrics.get(int(run.id[1:]), ())) for run in runs]
-    return _Said(comparison, items, table_section(comparison, items, told))
+    return _Said(comparison, sure, items, table_section(comparison, items, told))
+
+
+def _sure(comparison: Comparison, samples: Samples) -> dict[str, str]:
+    """How sure the difference of the best rows is, by their first run."""
+    rows = comparison.best[:BEST_SHOWN]
+    pairs = zip(rows, verdicts(comparison, samples, rows), strict=True)
+    return {row.ids[0]: told for row, verdict in pairs if (told := sureness(row, verdict))}
 
 
 def _metrics(report: Report, numbers: Sequence[int], *conditions: Any) -> dict[int, list[Any]]:
@@ -79,12 +91,15 @@ def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any
 # --- best --------------------------------------------------------------------------------------------------------
 
 
-def best_section(comparison: Comparison, commands: Mapping[str, Mapping[str, Any]]) -> Section:
+def best_section(
+    comparison: Comparison, commands: Mapping[str, Mapping[str, Any]], sure: Mapping[str, str] = MappingProxyType({})
+) -> Section:
     """The best rows, each followed by its command, or by the word that none was recorded."""
     items: list[dict[str, Any]] = []
     for place, row in enumerate(comparison.best[:BEST_SHOWN]):
         weight = {"priority": 8} if place else {}
-        items.append(_best_item(comparison, row) | {"order": 10 * place} | weight)
+        told = r.present(sure=sure.get(row.ids[0]))
+        items.append(_best_item(comparison, row) | told | {"order": 10 * place} | weight)
         items.append(_command_item(row, commands) | {"order": 10 * place + 1} | weight)
     equal = list(comparison.equal)
     if equal:
@@ -127,6 +142,7 @@ def _figures(row: Row) -> dict[str, Any]:
         repeats=list(row.texts) if len(row.texts) > 1 else None,
         why=row.why,
         notes=list(row.notes),
+        marks=list(row.marks),
     )
 
 

@@ -61,8 +61,14 @@ def _runs(item: Mapping[str, Any], metric: str, better: Any, config: Any, worklo
             workload=workload,
             metrics={metric: r.measure(value | {"better": better})},
             note=_note(notes, place, len(ids)),
+            marks=_marks(item, key),
             at=(item.get("times") or {}).get(key),
         )
+
+
+def _marks(item: Mapping[str, Any], key: str) -> list[str] | None:
+    """What was said against one repeat: each is told after its id."""
+    return [mark.removeprefix(f"{key}: ") for mark in item.get("marks") or () if mark.startswith(f"{key}: ")] or None
 
 
 def _name(item: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -12,14 +12,16 @@ from sqlalchemy import Text, cast, sql
 from sqlmodel import Session, col, select
 
 from sitrepd.benchmarks.compare import Run
+from sitrepd.benchmarks.marks import FAILED, failures, marks_of
 from sitrepd.benchmarks.metrics import Metric
 from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric, BenchmarkPublic, BenchmarkSample
 
-_COLUMNS = ("id", "name", "launch_id", "baseline", "comparable", "config", "workload", "note")
-_SETTINGS = ("config", "workload")
+_COLUMNS = ("id", "name", "launch_id", "baseline", "comparable", "config", "workload", "note", "marks")
+_SETTINGS = ("config", "workload", "marks")
 
 
 def run_of(told: BenchmarkPublic) -> Run:
+    failed = told.metrics.get(FAILED)
     return Run(
         id=told.id,
         metrics={name: Metric(name, one.value, one.unit, one.better) for name, one in told.metrics.items()},
@@ -30,6 +32,7 @@ def run_of(told: BenchmarkPublic) -> Run:
         workload=told.workload,
         launch=told.launch,
         note=told.note,
+        marks=marks_of(told.marks, failed.value if failed else None),
     )
 
 
@@ -39,6 +42,7 @@ def stored_runs(db: Session, session_id: int | None, names: Iterable[str]) -> li
     columns = (cast(run[name], Text).label(name) if name in _SETTINGS else run[name] for name in _COLUMNS)
     query = sql.select(*columns).where(run.session_id == session_id).order_by(run.id)
     metrics = _metrics(db, session_id, names)
+    failed = failures(db, session_id)
     parse = cache(_parsed)
     return [
         Run(
@@ -51,12 +55,13 @@ def stored_runs(db: Session, session_id: int | None, names: Iterable[str]) -> li
             workload=parse(row.workload),
             launch=None if row.launch_id is None else f"L{row.launch_id}",
             note=row.note,
+            marks=marks_of(parse(row.marks) or (), failed.get(row.id)),
         )
         for row in db.connection().execute(query)
     ]
 
 
-def _parsed(settings: str | None) -> Mapping[str, Any]:
+def _parsed(settings: str | None) -> Any:
     return json.loads(settings or "null") or {}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sitrepd.benchmarks.compare import Row
 from sitrepd.benchmarks.decide import Decided, Decision
+from sitrepd.benchmarks.verdicts import Verdict
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -66,7 +67,7 @@ def as_markdown(told: Decision) -> str:
         *((key, [_cell(one.settings.get(key)) for one in told.rows]) for key in told.keys),
         (told.comparison.metric, [f"{row.text} {row.unit or ''}".strip() for row in told.comparison.rows]),
         ("difference", [row.difference or "" for row in told.comparison.rows]),
-        ("95 % interval", [interval(one) for one in told.rows]),
+        ("95 % interval", [interval(one.verdict) for one in told.rows]),
         ("verdict", [meaning(row, one) for row, one in zip(told.comparison.rows, told.rows, strict=True)]),
         (told.latency or "latency", [_cell(_short(one.latency)) for one in told.rows]),
         ("Pareto", ["yes" if one.pareto else "" for one in told.rows]),
@@ -84,9 +85,9 @@ def as_markdown(told: Decision) -> str:
     return "\n".join(_row(line) for line in lines) + "\n" + notes
 
 
-def interval(one: Decided) -> str:
+def interval(verdict: Verdict) -> str:
     """+3.9 to +8.0 %"""
-    low, high = one.verdict.low, one.verdict.high
+    low, high = verdict.low, verdict.high
     return "" if low is None or high is None else f"{low:+.1f} to {high:+.1f} %"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -50,11 +50,29 @@ class _Values:
         return _Values(self.ids[:place] + self.ids[place + 1 :], self.values[:place] + self.values[place + 1 :])
 
 
-def verdicts(found: Comparison, samples: Samples) -> list[Verdict]:
-    """One for each row, in order."""
+def verdicts(found: Comparison, samples: Samples, rows: Iterable[Row] | None = None) -> list[Verdict]:
+    """One for each row (of these, or of all), in order."""
     base = found.baseline
     of_base = _values(base, found.metric, samples).sample() if base else None
-    return [_verdict(row, found, samples, None if row is base else of_base) for row in found.rows]
+    wanted = found.rows if rows is None else rows
+    return [_verdict(row, found, samples, None if row is base else of_base) for row in wanted]
+
+
+def sureness(row: Row, verdict: Verdict) -> str:
+    """In words: "better, 95 % interval +3.1 to +8.2 %"; "" where there is nothing that the row is compared with."""
+    if verdict.word is None:
+        return ""
+    is_baseline_single = verdict.word == UNKNOWN and verdict.count > 1
+    told = ["one run of the baseline only: not known" if is_baseline_single else verdict.word]
+    if verdict.low is not None and verdict.high is not None:
+        told.append(f"{CONFIDENCE:.0%} interval".replace("%", " %") + f" {verdict.low:+.1f} to {verdict.high:+.1f} %")
+    if len(row.runs) == 1 and verdict.count > 1:
+        told.append(f"{verdict.count} samples of one run")
+    if verdict.outliers:
+        rest = verdict.without_outliers
+        then = f": {rest.word} without it" if rest is not None and rest.word and rest.word != verdict.word else ""
+        told.append(f"{', '.join(verdict.outliers)} is an outlier{then}")
+    return ", ".join(told)
 
 
 def _values(row: Row, metric: str, samples: Samples) -> _Values:
@@ -103,11 +121,5 @@ def _word(own: Sample, base: Sample | None, interval: Interval | None, better: B
 
 def _marks(row: Row) -> tuple[str, ...]:
     """What speaks against single runs of a row."""
-    found = []
-    for run in row.runs:
-        failed = run.metrics.get("failed")
-        if failed is not None and failed.value > 0:
-            found.append(f"{run.id}: {failed.value} requests failed")
-        elif run.note and not run.comparable:
-            found.append(f"{run.id}: {run.note}")
-    return tuple(found)
+    notes = [f"{run.id}: {run.note}" for run in row.runs if run.note and not run.comparable and not run.marks]
+    return (*row.marks, *notes)

@@ -28,6 +28,8 @@ TABLE = NounTable(
               metavar="SAMPLES"),
         Field("tool", "What measured it."),
         Field("note", "More of it."),
+        Field("marks", "What speaks against it, such as `3 requests failed`; may be repeated.", many=True,
+              option="mark", metavar="TEXT"),
         Field("artifact", "Path of the raw result.", metavar="PATH"),
     ),
     (("ID", "id"), ("NAME", "name"), ("LAUNCH", "launch"), ("BASELINE", lambda told: told.get("baseline") or None),

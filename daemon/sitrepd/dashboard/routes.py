@@ -11,7 +11,7 @@ from sqlmodel import Session, col, func, select
 from starlette.responses import RedirectResponse, Response
 
 from sitrepd import facts
-from sitrepd.dashboard import alone, assets, history, pages
+from sitrepd.dashboard import alone, assets, comparison, history, measured, pages
 from sitrepd.dashboard.looking import common, for_people, number_of, page_of, view_of
 from sitrepd.dashboard.parts import PARTS, checkpoint, launches
 from sitrepd.dashboard.stream import Tab
@@ -26,7 +26,8 @@ from sitrepd.sessions.models import SessionRow
 from sitrepd.storage import events, ids
 
 router = APIRouter(include_in_schema=False)
-router.include_router(history.router)  # before the parts of a session, whose addresses are alike
+router.include_router(comparison.router)
+router.include_router(history.router)  # both before the parts of a session, whose addresses are alike
 router.include_router(alone.router)
 _KEEP_S = 180 * 86400
 _CLOSED = 20
@@ -185,4 +186,6 @@ def _fact_page(runtime: Runtime, db: Session, fact_id: str, launch_template: str
     if noun.word == "launch":
         shown = launches.panel(told, view.alive("launches"), view.now)
         return page_of(runtime, launch_template, **context, panel=shown)
+    if noun.word in measured.PAGES:
+        return page_of(runtime, noun.word, **context, **measured.PAGES[noun.word](view, told))
     return page_of(runtime, "fact", **context)

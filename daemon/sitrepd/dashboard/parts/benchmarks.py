@@ -7,7 +7,9 @@ from typing import Any
 
 from sitrepd.benchmarks.compare import BEST_METRIC, Comparison, Row, compare
 from sitrepd.benchmarks.metrics import describe, display_text
-from sitrepd.benchmarks.runs import run_of
+from sitrepd.benchmarks.runs import run_of, stored_samples
+from sitrepd.benchmarks.tables import interval
+from sitrepd.benchmarks.verdicts import Verdict, verdicts
 from sitrepd.dashboard.view import View
 from sitrepd.reporting import command_line
 
@@ -29,6 +31,7 @@ def look(view: View) -> dict[str, Any]:
     compared = compare([run_of(one) for one in told], metric)
     by_id = {one.id: one for one in told}
     rows = _most_telling(compared)
+    sure = _verdicts(view, compared, rows)
     beside = [name for names in _BESIDE if (name := _measured(names, told, metric))]
     return {
         "comparison": compared,
@@ -36,8 +39,16 @@ def look(view: View) -> dict[str, Any]:
         "left_out": len(compared.rows) - len(rows),
         "commands": [(row.label, _command(view, row)) for row in compared.best],
         "beside": [(name, describe(name)[0]) for name in beside],
-        "rows": [(row, _bar(row, compared), [_beside(by_id[row.ids[0]], name) for name in beside]) for row in rows],
+        "rows": [
+            (row, one, _bar(row, compared), [_beside(by_id[row.ids[0]], name) for name in beside])
+            for row, one in zip(rows, sure, strict=True)
+        ],
+        "interval": interval,
     }
+
+
+def _verdicts(view: View, compared: Comparison, rows: list[Row]) -> list[Verdict]:
+    return verdicts(compared, stored_samples(view.db, view.session_id, compared.metric), rows)
 
 
 def _command(view: View, row: Row) -> str:
