@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stack.conftest import Environment
 
-from sitrepd.stack.launched import Told, read_stack, running, stored
+from sitrepd.stack.launched import Told, interpreter, read_stack, running, stored
 
 
 @pytest.fixture
@@ -60,3 +61,39 @@ def test_what_fails_becomes_the_note():
     reading = read_stack(Told(["python\0"], None, None, "/", None))
     assert reading.note is not None
     assert reading.note.startswith("the packages are not known: ")
+
+
+def test_the_python_that_runs_counts_more_than_the_one_that_its_words_name(venv: Environment, tmp_path: Path):
+    library = venv.packages / "some" / "lib.so"
+    library.parent.mkdir(exist_ok=True)
+    library.write_bytes(b"\0" * 4096)
+    script = (
+        "import mmap, sys, time; f = open(sys.argv[1], 'rb'); m = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ);"
+        "print(flush=True); time.sleep(60)"
+    )
+    other = tmp_path / "bin" / "python"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    words = ["python", "-c", script, str(library)]
+    process = subprocess.Popen(
+        words, executable=venv.python, env={"PATH": str(other.parent)}, stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    with process:
+        process.stdout.readline()
+        found = interpreter(Told(["bash", "serve.sh"], None, None, "/", None, identity(process.pid)))
+        process.kill()
+    assert found.path == venv.python
+    assert found.cwd == str(tmp_path)
+
+
+def test_a_process_that_sees_other_files_is_not_asked_here(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os.path, "samestat", lambda *_: False)
+    reading = read_stack(Told(None, "python x.py", None, "/", identity(child.pid)))
+    assert reading.packages == {}
+    assert reading.note == (
+        "the packages are not known: it runs in a container, or below another root, where they cannot be asked"
+    )

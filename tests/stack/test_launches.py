@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.daemons import Daemon, running_daemon
 from tests.helpers import free_port, wait_until
 from tests.stack.conftest import make_environment
@@ -77,3 +78,30 @@ def test_what_cannot_be_known_is_said(tmp_path: Path):
         assert answer.status_code == 404
         assert answer.json()["detail"] == f"The stack of {recorded.json()['id']} is not known: none was told."
         assert daemon.client.get("/api/v1/launches/L99/stack").status_code == 404
+
+
+_SERVE = """
+sleep 1
+. ./activate_it
+python -m sglang.launch_server --model-path /models/kimi --port {port}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [True, False])
+def test_what_a_script_starts_is_asked_once_it_is_seen(tmp_path: Path, command: bool):
+    serving = make_environment(tmp_path / "serving")
+    serving.install("sglang", "0.5.16")
+    serving.module("sglang/launch_server.py", "import time\ntime.sleep(300)\n")
+    # Only a shell knows where this leads: the text names the Python of the machine, or none.
+    (tmp_path / "activate_it").write_text(f'PATH="$(echo {serving.prefix})/bin:$PATH"\n')
+    (tmp_path / "serve.sh").write_text(_SERVE.format(port=free_port()))
+    words = {"command": "bash serve.sh"} if command else {"argv": ["bash", "serve.sh"]}
+    with running_daemon(tmp_path / "store", SITREP_DISCOVER_S="0.2") as daemon:
+        number = launch(daemon, **words, cwd=str(tmp_path))
+        packages = wait_until(lambda: stack_of(daemon, number)["packages"].get("sglang"))
+        assert packages == "0.5.16"
+        stack = stack_of(daemon, number)
+        assert "note" not in stack
+        assert daemon.client.get("/api/v1/stacks").json()["count"] == 1
+        daemon.client.post(f"/api/v1/launches/{number}/stop", json={"wait_s": 30})

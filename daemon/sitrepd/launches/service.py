@@ -195,12 +195,16 @@ class Launches(Service):
     async def understand(self, number: int, server: Server, details: Details) -> None:
         """A script of ours has started this server: where nothing else is known of it, it is followed as that."""
         watch = self._watches.get(number)
-        if watch is None or not inside.is_script(watch):
+        if watch is None:
             return
-        taken = await inside.taken(self.runtime.store, watch, server, details)
-        if taken is not None:
-            launched, row, phases = taken
-            self._watch(number, launched, details.engine, replace(details.facts, port=row.port), row, phases)
+        if inside.is_script(watch):
+            taken = await inside.taken(self.runtime.store, watch, server, details)
+            if taken is not None:
+                launched, row, phases = taken
+                self._watch(number, launched, details.engine, replace(details.facts, port=row.port), row, phases)
+        elif watch.launched.supervisor is not None and watch.main != server.main.identity:
+            watch.main = server.main.identity
+            await self.runtime.store.write_async(lambda db: inside.note(db, number, server))
 
     def followed(self) -> list[Watch]:
         """All launches that live."""

@@ -15,7 +15,7 @@ from sitrepd.launches import beforehand, suspicion
 from sitrepd.launches.course import Course
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.follow import LogFollower
-from sitrepd.launches.launchers.base import Exit, Launched
+from sitrepd.launches.launchers.base import Exit, Launched, ProcessIdentity
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
@@ -91,6 +91,8 @@ class Watch:
         self.stillness: Stillness | None = None
         self.serving: Serving | None = None
         self.suspect: str | None = None
+        self.main: ProcessIdentity | None = None
+        """The process of it that serves, as discovery has seen it."""
         self.replaced = False
         """Another watch has taken over: what this one finds counts no more."""
         self._asked_beforehand = False

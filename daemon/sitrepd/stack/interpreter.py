@@ -72,6 +72,16 @@ def find_interpreter(argv: Sequence[str], env: Mapping[str, str], cwd: str | Pat
     return _find(list(argv), place, _MOST_LAYERS)
 
 
+def is_python(path: str) -> bool:
+    """By the name of the file."""
+    return _PYTHON.fullmatch(os.path.basename(path)) is not None
+
+
+def python_at(path: str, rest: Sequence[str], env: Mapping[str, str], cwd: str | Path) -> Interpreter:
+    """This one, run with the rest of the words of its command line."""
+    return _python(path, list(rest), Place(dict(env), os.path.abspath(cwd)))
+
+
 def _find(argv: list[str], place: Place, layers: int) -> Interpreter:
     if not argv or layers == 0:
         return _nothing(place, "the command names no Python interpreter")

@@ -74,7 +74,11 @@ def probe_stack(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | Path, *, timeout_s: float = 20.0, root: Path = Path("/")
 ) -> StackReading:
     """Asks the interpreter that this launch would start, as it would be started; blocks, and never raises."""
-    found = find_interpreter(argv, env, str(cwd))
+    return probe_interpreter(find_interpreter(argv, env, str(cwd)), timeout_s=timeout_s, root=root)
+
+
+def probe_interpreter(found: Interpreter, *, timeout_s: float = 20.0, root: Path = Path("/")) -> StackReading:
+    """Asks this one, or says why there is none."""
     answer, reason = ({}, found.reason) if found.path is None else ask_interpreter(found, timeout_s)
     return reading_of(answer, cwd=found.cwd, root=root, reason=reason)
 

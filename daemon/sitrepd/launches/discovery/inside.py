@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from sqlmodel import Session, select
 
 from sitrepd import redact
+from sitrepd.clock import iso, utc_now
 from sitrepd.launches import start
 from sitrepd.launches.discovery.details import Details, kept_env
 from sitrepd.launches.discovery.find import Server
@@ -70,13 +71,31 @@ def _take(
         if phase.name != "starting":
             db.delete(phase)
     db.add(row)
-    events.record(db, "launch.changed", ids.public_id("L", number), row.session_id, engine=row.engine)
+    data = {"engine": row.engine, "main": server.main.pid}
+    events.record(db, "launch.changed", ids.public_id("L", number), row.session_id, **data)
     return row, [phase for phase in phases if phase.name == "starting"]
 
 
 def _inside(server: Server, details: Details) -> dict[str, Any]:
     words = redact.redact_argv(list(server.main.argv))
-    return {"server": {"argv": words, "env": redact.redact_env(kept_env(details.env)), "pid": server.main.pid}}
+    told = {"argv": words, "env": redact.redact_env(kept_env(details.env)), "pid": server.main.pid}
+    return {"server": told, "main": _main(server)}
+
+
+def _main(server: Server) -> dict[str, Any]:
+    return {**asdict(server.main.identity), "at": iso(utc_now())}
+
+
+def note(db: Session, number: int, server: Server) -> None:
+    """Write down which process of a launch serves: by it, what the launch runs on is asked for (again)."""
+    row = db.get(Launch, number)
+    if row is None or row.ended_at is not None:
+        return
+    known = (row.process or {}).get("main") or {}
+    if {**known, "at": None} != {**_main(server), "at": None}:
+        row.process = {**(row.process or {}), "main": _main(server)}
+        db.add(row)
+        events.record(db, "launch.changed", ids.public_id("L", number), row.session_id, main=server.main.pid)
 
 
 def _size(path: Path) -> int:
