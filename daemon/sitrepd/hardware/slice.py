@@ -12,6 +12,7 @@ from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
+    from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
@@ -31,4 +32,10 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Hardware(runtime),)
 
 
-SLICE = Slice("hardware", (HOST,), routers=_routers, services=_services, report=report)
+def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
+    from sitrepd.hardware.scrape import metrics_route
+
+    return (metrics_route(runtime),)
+
+
+SLICE = Slice("hardware", (HOST,), routers=_routers, services=_services, report=report, busy=_busy)
