@@ -56,6 +56,15 @@ def test_what_has_changed_since_is_told_by_ids_and_in_full(client: TestClient) -
     assert len(client.get(f"{API}/checkpoints").json()["data"]) == 1
 
 
+def test_a_launch_that_failed_since_is_told_once(client: TestClient) -> None:
+    tell_reference(client)
+    make(client)
+    number = tell(client, "launches", command="serve --port 1", state="failed", name="big", start=False)["id"]
+    new, stored = resume(client, budget="full").split("\nSitrep C1 ")
+    assert new.count(f"{number} big failed") == 1
+    assert f"{number} big" not in stored
+
+
 def test_a_new_run_stands_in_a_table_of_its_own(client: TestClient) -> None:
     tell_reference(client)
     make(client)

@@ -151,6 +151,13 @@ def test_the_weightiest_of_what_happens_together_names_it_and_all_of_it_is_its_c
     assert triggers(found[:2]) == {1: Trigger("benchmark", ("D2 told", "B3 measured"))}
 
 
+def test_a_failure_is_told_once_its_cause_was_looked_for() -> None:
+    told = Happened("launch.changed", "L1", 1, {"state": "failed", "before": "loading", "looked_into": False})
+    assert triggers([told]) == {}
+    examined = Happened("launch.changed", "L1", 1, {"looked_into": True, "ended_as": "lost"})
+    assert triggers([told, examined]) == {1: Trigger("lost", ("L1 lost",))}
+
+
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """The application, in which half a second of quiet is enough."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import sqlite3
@@ -81,6 +82,27 @@ def test_next_daemon_looks_into_what_the_last_one_could_not(daemon: Daemon, tmp_
     db.close()
     daemon.start()
     assert len(findings(daemon, 2)) == 2
+
+
+def test_the_checkpoint_of_a_failure_has_its_finding_also_when_no_daemon_saw_it(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.client.post("/api/v1/sessions", json={"name": "s"})
+    go = tmp_path / "go"
+    launch = start(daemon, tmp_path, f"until [ -e {go} ]; do sleep 0.1; done; {failing(tmp_path / 'server.log')}")
+    status = Path(daemon.data_dir) / "launches" / launch / "status.json"
+    daemon.end(signal.SIGKILL)
+    go.touch()
+    wait_until(lambda: json.loads(status.read_text())["state"] == "exited")
+    daemon.start()
+    waited = daemon.client.get(f"/api/v1/launches/{launch}/wait", params={"for": "failed", "timeout_s": 30}).json()
+    assert waited["failure"] == "The weights leave no room for the KV cache under the memory fraction"
+
+    def made() -> list[str]:
+        listed = daemon.client.get("/api/v1/checkpoints").json()["data"]
+        return [one["id"] for one in listed if one["trigger"] == "failed"]
+
+    (checkpoint,) = wait_until(made) or []
+    text = daemon.client.get(f"/api/v1/checkpoints/{checkpoint}", params={"format": "md"}).text
+    assert "- F1 root cause (open): `The weights leave no room" in text
 
 
 def test_others_on_the_gpus_are_known_when_a_launch_has_failed() -> None:

@@ -97,10 +97,16 @@ def _text(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None) 
 
 
 def _about(sections: Sequence[Mapping[str, Any]], subjects: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The sections with only the items that are about these facts, weightiest first, none of them pinned less."""
-    wanted = set(subjects)
+    """The sections with only the items that are about these facts, weightiest first, none of them pinned less.
+
+    A failed launch, which stands in two of them for who reads a whole checkpoint, is told once.
+    """
+    wanted, failures = set(subjects), set[str]()
     for section in sections:
         items = [item for item in section["items"] if wanted.intersection(item.get("ids", ()))]
+        if section["name"] == "launches":
+            items = [item for item in items if not failures.issuperset(item["ids"])]
+        failures |= {name for item in items if item.get("kind") == "failure" for name in item["ids"]}
         if items:
             yield {**section, "items": items, "data": {**section["data"], "earlier": None}}
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from sitrepd.launches.ends import end_told
 from sitrepd.sessions.models import Message, SessionRow
 from sitrepd.slices import Registry
 from sitrepd.storage.base import Event
 
-_ENDS = ("ready", "failed", "exited", "lost")
 _OVER = ("done", "stopped", "failed")
 # What is told in bursts waits until it has been quiet for a while.
 BURSTS = frozenset({"benchmark", "sweep", "directive"})
@@ -69,8 +69,8 @@ def triggers(found: Iterable[Happened]) -> dict[int, Trigger]:
 
 def trigger_of(one: Happened) -> Trigger | None:
     """What an event is worth."""
-    state = one.data.get("state")
-    if one.kind in ("launch.changed", "launch.created") and state in _ENDS:
+    state = end_told(one.kind, one.data)
+    if state is not None:
         return Trigger(state, (f"{one.subject} {state}",))
     if one.closed:
         return Trigger("closed", (f"{one.subject} closed",))

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, select
 from sitrepd import redact
 from sitrepd.clock import iso, utc_now
 from sitrepd.facts import Scope, create
+from sitrepd.launches.ends import LOOKED_INTO
 from sitrepd.launches.engines.base import CommandFacts
 from sitrepd.launches.kernel_log import kernel_messages
 from sitrepd.launches.launchers.base import Exit
@@ -40,7 +41,7 @@ def is_due(launch: Launch) -> bool:
 
 def left_over(db: Session) -> list[int]:
     """Failed launches that a daemon which died had no time for."""
-    query = select(Launch).where(Launch.state == "failed", col(Launch.watched).is_(True))
+    query = select(Launch).where(col(Launch.state).in_(("failed", "lost")), col(Launch.watched).is_(True))
     rows = db.exec(query.where(col(Launch.ended_at) > utc_now() - _RECENT)).all()
     return [row.id for row in rows if row.id is not None and is_due(row)]
 
@@ -71,7 +72,9 @@ def examine(launch: Launch, beside: Beside) -> Diagnosis | None:
         )  # fmt: skip
     except OSError as error:
         log.info("%s cannot be diagnosed: %s", launch.log_path, error)
-        return None
+    except Exception:  # what is told of the end waits for this
+        log.exception("%s cannot be diagnosed", launch.log_path)
+    return None
 
 
 def exit_of(launch: Launch) -> Exit | None:
@@ -88,18 +91,22 @@ def record(db: Session, registry: Registry, number: int, told: Diagnosis | None)
         return
     launch.process = {**(launch.process or {}), _MARK: iso(utc_now())}
     db.add(launch)
-    if told is None or told.category is None:
-        return
-    sure = told.category != "unknown"
+    found = _conclude(db, registry, launch, told) if told is not None and told.category is not None else {}
+    data = {LOOKED_INTO: True, "ended_as": launch.state, **found}
+    events.record(db, "launch.changed", ids.public_id("L", number), launch.session_id, **data)
+
+
+def _conclude(db: Session, registry: Registry, launch: Launch, told: Diagnosis) -> dict[str, Any]:
+    """What the event tells of it; nothing where nobody saw the end and the log is not sure either."""
+    sure, more = told.category != "unknown", {}
     if launch.state == "lost":
         if not sure:
-            return
-        launch.state = "failed"
+            return {}
+        launch.state, more = "failed", {"state": "failed", "before": "lost"}
     if sure:
         launch.failure = redact.redact_text(told.summary)
-    public = ids.public_id("L", number)
-    _find(db, registry, launch, public, told, sure)
-    events.record(db, "launch.changed", public, launch.session_id, failure=launch.failure, category=told.category)
+    _find(db, registry, launch, ids.public_id("L", launch.id or 0), told, sure)
+    return {"ended_as": launch.state, "failure": launch.failure, "category": told.category, **more}
 
 
 def _find(db: Session, registry: Registry, launch: Launch, public: str, told: Diagnosis, sure: bool) -> None:

@@ -10,9 +10,10 @@ from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from sitrepd.clock import utc_now
-from sitrepd.launches import samples
+from sitrepd.launches import autopsy, samples
 from sitrepd.launches.apply import apply_events, figures
 from sitrepd.launches.command import CommandError, parse_command
+from sitrepd.launches.ends import LOOKED_INTO
 from sitrepd.launches.engines import base as e
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.models import Launch, LaunchPhase
@@ -47,7 +48,9 @@ def settle(db: Session, number: int, watch: Watch, outcome: Outcome, *, stopped:
     if outcome.exit is not None:
         _end(db, launch, outcome.exit, stopped)
     if launch.state != before:
-        data = {"state": launch.state, "before": before}
+        data: dict[str, Any] = {"state": launch.state, "before": before}
+        if autopsy.is_due(launch):
+            data[LOOKED_INTO] = False
         events.record(db, "launch.changed", ids.public_id("L", number), launch.session_id, **data)
     db.add(launch)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlmodel import Session, select
 
 from sitrepd.errors import Conflict, InvalidFact
+from sitrepd.launches import autopsy
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.models import ALIVE, Launch, LaunchPhase
 from sitrepd.runtime import Runtime
@@ -18,6 +19,7 @@ from sitrepd.storage import ids
 ENDED = ("failed", "exited", "lost")
 WANTED = (*ALIVE, *ENDED, "ended")
 _LOOK_ANYWAY_S = 5.0
+_CAUSE_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,12 @@ def check_wanted(wanted: Sequence[str]) -> None:
 
 
 async def wait(runtime: Runtime, number: int, wanted: Sequence[str], timeout_s: float) -> Reached:
-    """Until one of `wanted` holds or none will any more, at most so long; woken by commits, not by a clock."""
+    """Until one of `wanted` holds or none will any more, at most so long; woken by commits, not by a clock.
+
+    Of a failure that was only just seen, the cause is waited for too.
+    """
     deadline = asyncio.get_running_loop().time() + timeout_s
+    cause_by = 0.0
     found = look(runtime, number, wanted)
     async with aclosing(runtime.store.bell.listen(_LOOK_ANYWAY_S)) as bell:
         while True:
@@ -49,8 +55,12 @@ async def wait(runtime: Runtime, number: int, wanted: Sequence[str], timeout_s: 
             try:
                 await asyncio.sleep(0)
                 found = look(runtime, number, wanted)
-                left = deadline - asyncio.get_running_loop().time()
-                if found.reached is not None or found.over or left <= 0:
+                now = asyncio.get_running_loop().time()
+                if autopsy.is_due(found.row):
+                    cause_by = cause_by or min(deadline, now + _CAUSE_WITHIN_S)
+                ends = found.reached is not None or found.over
+                left = (cause_by if ends and autopsy.is_due(found.row) else deadline) - now
+                if left <= 0 or (ends and not autopsy.is_due(found.row)):
                     return found
                 done, _ = await asyncio.wait([waiting], timeout=left)
             finally:

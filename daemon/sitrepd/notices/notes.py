@@ -8,6 +8,8 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from sitrepd.clock import iso, utc_now
+from sitrepd.launches.ends import end_told
+from sitrepd.notices.clocks import THROTTLED
 from sitrepd.notices.models import Kind, Notice
 from sitrepd.slices import Registry
 from sitrepd.storage import ids
@@ -15,16 +17,15 @@ from sitrepd.storage.base import Event
 
 _ENDS: Mapping[str, Kind] = {"ready": "ready", "failed": "failed", "exited": "exited", "lost": "lost"}
 _OVER = ("done", "stopped")
-# Clocks that are held down by heat or a fault; a power cap alone is how many boxes are run.
-_WORRYING = ("hardware slowdown", "thermal (software)", "thermal (hardware)", "power brake", "reliability")
 
 
 def notices(db: Session, registry: Registry, found: Sequence[Event]) -> Iterator[Notice]:
     """A notice for each of these events that is worth one, with what is known of its subject by now."""
     for event in found:
         data = event.data or {}
-        if event.kind in ("launch.changed", "launch.created") and data.get("state") in _ENDS:
-            yield from _launch(db, registry, event, _ENDS[data["state"]])
+        state = end_told(event.kind, data)
+        if state is not None:
+            yield from _launch(db, registry, event, _ENDS[state])
         elif event.kind == "launch.changed" and data.get("suspect"):
             yield from _launch(db, registry, event, "suspect")
         elif event.kind == "sweep.changed" and "state" in data.get("fields", ()):
@@ -32,6 +33,8 @@ def notices(db: Session, registry: Registry, found: Sequence[Event]) -> Iterator
         elif event.kind == "host.gpu_lost":
             text = f"GPU {data.get('gpu')} {data.get('name') or ''} cannot be reached: {data.get('reason')}"
             yield _notice("gpu_lost", event.subject, None, f"GPU {data.get('gpu')} is lost", text)
+        elif event.kind == THROTTLED:
+            yield _throttling(event.subject, data.get("gpus") or {})
 
 
 def _launch(db: Session, registry: Registry, event: Event, kind: Kind) -> Iterator[Notice]:
@@ -56,15 +59,9 @@ def _sweep(db: Session, registry: Registry, event: Event) -> Iterator[Notice]:
         yield _notice("sweep", event.subject, _session(db, registry, row.session_id), title, title)
 
 
-def throttled(samples: Sequence[Any]) -> dict[str, str]:
-    """GPUs whose clocks heat or a fault holds down, with the reasons."""
-    found = {f"GPU {one.index}": [word for word in one.throttle if word in _WORRYING] for one in samples}
-    return {name: ", ".join(words) for name, words in found.items() if words}
-
-
-def throttling(host: str, new: Mapping[str, str]) -> Notice:
-    told = "; ".join(f"{name}: {why}" for name, why in new.items())
-    return _notice("throttling", host, None, f"{', '.join(new)} throttled", told)
+def _throttling(host: str, gpus: Mapping[str, str]) -> Notice:
+    told = "; ".join(f"{name}: {why}" for name, why in gpus.items())
+    return _notice("throttling", host, None, f"{', '.join(gpus)} throttled", told)
 
 
 def _row(db: Session, registry: Registry, word: str, public_id: str) -> Any:
