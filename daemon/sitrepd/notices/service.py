@@ -1,11 +1,10 @@
-"""Reads the event log as it grows, looks at the GPUs' clocks, and sends what is worth a notice."""
+"""Reads the event log as it grows, and sends what is worth a notice."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
-from typing import Any
 
 from sitrepd.notices import notes
 from sitrepd.notices.models import Notice
@@ -13,11 +12,10 @@ from sitrepd.notices.send import Sender
 from sitrepd.notices.targets import targets
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
-from sitrepd.storage import events, ids
+from sitrepd.storage import events
 
 # The reason of a failure is told a moment after it.
 _SETTLE_S = 1.5
-_LOOK_S = 5.0
 _BATCH = 500
 
 
@@ -29,18 +27,15 @@ class Notices(Service):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._wanted = frozenset(runtime.settings.notify_on)
-        self._throttled: dict[str, str] = {}
         self._senders = [Sender(target) for target in targets(runtime.settings)]
         with runtime.store.read() as db:
             self._cursor = events.last_event_id(db)
 
     async def run(self) -> None:
-        async with aclosing(self._runtime.store.bell.listen(quiet_s=_LOOK_S)) as bell:
-            async for rang in bell:
-                if rang:
-                    await asyncio.sleep(_SETTLE_S)
-                    self.send(await asyncio.to_thread(self._new))
-                self.send(self._clocks())
+        async with aclosing(self._runtime.store.bell.listen()) as bell:
+            async for _ in bell:
+                await asyncio.sleep(_SETTLE_S)
+                self.send(await asyncio.to_thread(self._new))
 
     def send(self, found: Sequence[Notice]) -> None:
         """Hand those that are wanted to the senders."""
@@ -56,11 +51,3 @@ class Notices(Service):
                 self._cursor = batch[-1].id or self._cursor
                 found += notes.notices(db, self._runtime.registry, batch)
         return found
-
-    def _clocks(self) -> list[Notice]:
-        """One notice where GPUs begin to be throttled; when they are not any more, the next one counts anew."""
-        live: Any = self._runtime.live.get("hardware")
-        now = notes.throttled(getattr(live, "samples", ()))
-        new = {name: why for name, why in now.items() if name not in self._throttled}
-        self._throttled = now
-        return [notes.throttling(ids.public_id("H", live.host_id or 0), new)] if new else []

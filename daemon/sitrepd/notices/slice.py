@@ -8,18 +8,27 @@ from typing import TYPE_CHECKING
 from sitrepd.slices import Slice
 
 if TYPE_CHECKING:
+    from fastapi import APIRouter
+
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
 
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.notices.routes import routers
+
+    return routers()
+
+
 def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.notices.clocks import Clocks
     from sitrepd.notices.targets import targets
 
     if not targets(runtime.settings):
-        return ()
+        return (Clocks(runtime),)
     from sitrepd.notices.service import Notices
 
-    return (Notices(runtime),)
+    return (Clocks(runtime), Notices(runtime))
 
 
-SLICE = Slice("notices", services=_services)
+SLICE = Slice("notices", routers=_routers, services=_services)

@@ -13,7 +13,7 @@ from sitrepd.agents.prompts import prompt_of
 from sitrepd.checkpoints.changes import changes_since
 from sitrepd.checkpoints.models import Checkpoint
 from sitrepd.checkpoints.service import checkpoints, latest_number
-from sitrepd.notices.notes import notices
+from sitrepd.notices.news import news as news_of
 from sitrepd.storage import events
 
 _HERE = "agents_carried"
@@ -95,18 +95,13 @@ async def idle(call: Call) -> Answer:
 
 
 async def news(call: Call) -> Answer:
-    """What has happened in the session since an event: launches that are ready or failed, sweeps that are done."""
+    """What has happened in the session since an event, of what is waited for."""
     told_since = call.payload.fields.get("since")
     since = told_since if isinstance(told_since, int) and not isinstance(told_since, bool) else None
 
-    def look() -> Answer:
-        with call.runtime.store.read() as db:
-            found = events.events_after(db, since, call.session_id) if since is not None else ()
-            until = found[-1].id if found else events.last_event_id(db) if since is None else since
-            told = [f"{one.title}. {one.text}" for one in notices(db, call.runtime.registry, found)]
-        return Answer(json.dumps({"since": until, "text": "\n".join(told)}))
-
-    return await asyncio.to_thread(look)
+    found = await news_of(call.runtime, call.session_id, since)
+    told = "\n".join(f"{one.title}. {one.text}" for one in found.notices)
+    return Answer(json.dumps({"since": found.since, "text": told}))
 
 
 async def text(call: Call) -> Answer:
