@@ -66,7 +66,10 @@ class Settings(BaseSettings):
     sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
     gpu_processes_s: float = Field(10.0, gt=0, description="Seconds between two lists of the processes on the GPUs.")
     nvml_timeout_s: float = Field(5.0, gt=0, description="Seconds after which the NVIDIA driver is said not to answer.")
-    samples_keep_h: float = Field(24.0, gt=0, description="Hours for which GPU samples are kept.")
+    samples_keep_d: float = Field(14.0, gt=0, description="Days for which GPU samples are kept second by second.")
+    sample_minutes_keep_d: float = Field(
+        365.0, gt=0, description="Days for which they are kept minute by minute; hours are kept for ever."
+    )
     figures_keep_h: float = Field(168.0, gt=0, description="Hours for which a server's figures over time are kept.")
     checkpoints_keep: int = Field(
         200, ge=1, description="Checkpoints of a session that are kept whatever their age, the newest."
@@ -96,7 +99,10 @@ class Settings(BaseSettings):
     )
     notify_on: list[Notable] = Field(
         ["ready", "failed", "lost", "suspect", "sweep", "throttling", "gpu_lost"],
-        description="What they are told of; `exited` besides (JSON list).",
+        description="What they, waiting agents and `sitrep wait` are told of; `exited` besides (JSON list).",
+    )
+    wake_agents: bool = Field(
+        True, description="Whether an idle agent is woken, by a request to its model, when what it waits for happens."
     )
     log_level: str = Field("warning", description="How much the daemon says: debug, info, warning, error.")
 

@@ -39,7 +39,7 @@ def test_the_latest_reading_of_each_gpu_is_told_with_its_time(tmp_path: Path) ->
             at = AT + timedelta(seconds=second)
             db.add(
                 GpuSample(
-                    host_id=1, gpu=0, at=at, utilization=90.0 + second, memory_used_bytes=10**10, throttle="power cap"
+                    host_id=1, gpu=0, at=at, utilization=90.0 + second, memory_used_bytes=10**10, clock_reasons=0x4
                 )
             )
         db.add(GpuSample(host_id=1, gpu=1, at=AT, power_w=600.5, temperature_c=65.0))

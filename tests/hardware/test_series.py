@@ -2,17 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.daemons import application
-from tests.helpers import wait_until
 
-from sitrepd.clock import utc_now
-from sitrepd.hardware import series
+from sitrepd.hardware import models, newest
 from sitrepd.hardware.gpus import GpuSample
+from sitrepd.hardware.quantities import KINDS
 
 START = datetime.fromisoformat("2026-11-30T10:00:00+00:00")
 
@@ -23,36 +20,21 @@ def runtime_of(client: TestClient) -> Any:
 
 def store(client: TestClient, gpu: int, samples: Sequence[tuple[datetime, float | None, str | None]]) -> None:
     runtime = runtime_of(client)
-    empty = dict.fromkeys(("memory_used_bytes", "temperature_c", "sm_clock_mhz", "utilization"))
     rows = [
-        {**empty, "host_id": runtime.host_id, "gpu": gpu, "at": at, "power_w": power, "throttle": throttle}
+        {"host_id": runtime.host_id, "gpu": gpu, "at": at, "power_w": power, "clock_reasons": 4 if throttle else 0}
         for at, power, throttle in samples
     ]
-    runtime.store.write(lambda db: series.add(db, rows))
-
-
-def count(client: TestClient) -> list[tuple[int, float]]:
-    with runtime_of(client).store.read() as db:
-        rows = db.connection().exec_driver_sql("SELECT gpu, power_w FROM gpu_sample ORDER BY gpu, at").all()
-    return [(gpu, power) for gpu, power in rows]
+    runtime.store.write(lambda db: newest.add(db, rows))
 
 
 def test_rows_are_of_gpus_that_could_be_read():
     read = GpuSample(0, "GPU-0", utilization_percent=7, power_w=80.5, clock_reasons_mask=0x25)
     lost = GpuSample(1, "GPU-1", reason="the GPU is lost")
-    assert series.rows(3, START, [read, lost]) == [
-        {
-            "host_id": 3,
-            "gpu": 0,
-            "at": START,
-            "utilization": 7,
-            "memory_used_bytes": None,
-            "power_w": 80.5,
-            "temperature_c": None,
-            "sm_clock_mhz": None,
-            "throttle": "power cap, thermal (software)",
-        }
-    ]
+    [row] = newest.rows(3, START, [read, lost])
+    told = {name: value for name, value in row.items() if value is not None}
+    assert told == {"host_id": 3, "gpu": 0, "at": START, "utilization": 7, "power_w": 80.5, "clock_reasons": 0x25}
+    assert set(row) == {"host_id", "gpu", "at", *KINDS}
+    assert models.GpuSample(**row).throttle == "power cap, thermal (software)"
 
 
 def test_buckets_with_a_gap(client: TestClient):
@@ -98,15 +80,3 @@ def test_bad_questions_are_told_what_would_be_right(client: TestClient, path: st
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == status
     assert said in answer.text
-
-
-def test_old_samples_are_forgotten(tmp_path: Path):
-    now = utc_now()
-    old = [(now - timedelta(hours=hours), 1.0, None) for hours in (90, 70, 50, 26, 24.1)]
-    with application(tmp_path / "store") as client:
-        store(client, 0, [*old, (now - timedelta(hours=23.9), 2.0, None), (now, 3.0, None)])
-        store(client, 1, old[:2])
-        assert len(count(client)) == 9
-    with application(tmp_path / "store") as client:
-        wait_until(lambda: len(count(client)) <= 2)
-        assert count(client) == [(0, 2.0), (0, 3.0)]

@@ -172,3 +172,33 @@ def test_a_copy_that_cannot_be_made_stops_the_upgrade(tmp_path: Path, monkeypatc
     with pytest.raises(StoreUnusable, match="could not be copied"):
         migrations.back_up(path, "backup-0001")
     assert list(tmp_path.glob("backup*")) == []
+
+
+def test_samples_of_an_earlier_schema_are_kept(tmp_path: Path) -> None:
+    """Times that were text become numbers, and what held the clocks down a mask; nothing is lost."""
+    path = tmp_path / "sitrep.db"
+    migrate(path, "0008")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("INSERT INTO host (id, at, provenance, observed_at, name, gpus) VALUES "
+                   "(7, '2026-01-01', 'observed', '2026-01-01', 'box', '[]')")  # fmt: skip
+        db.executemany(
+            "INSERT INTO gpu_sample VALUES (7, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (0, "2026-01-02 03:04:05.678901", 97.0, 10**11, 412.345, 61.0, 1980.0, "power cap, thermal (software)"),
+                (0, "2026-01-02 03:04:06.000000", None, None, None, None, None, None),
+                (3, "2026-01-02 03:04:06.000000", 1.0, 2, 3.5, 4.0, 5.0, "reliability"),
+            ],
+        )
+    migrations.upgrade(path)
+    with closing(sqlite3.connect(path)) as db:
+        rows = db.execute(
+            "SELECT host_id, gpu, at, utilization, memory_used_bytes, power_w, temperature_c, sm_clock_mhz, clock_reasons "
+            "FROM gpu_sample ORDER BY gpu, at"
+        ).fetchall()
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    at = 1_767_323_045_679
+    assert rows == [
+        (7, 0, at, 97.0, 10**11, 412.345, 61.0, 1980.0, 0x24),
+        (7, 0, at + 321, None, None, None, None, None, 0),
+        (7, 3, at + 321, 1.0, 2, 3.5, 4.0, 5.0, 0x400),
+    ]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import timedelta
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, select
 
 from sitrepd.benchmarks.compare import Comparison
 from sitrepd.benchmarks.groups import Run
 from sitrepd.benchmarks.models import Benchmark
 from sitrepd.facts import Scope
-from sitrepd.hardware.models import GpuSample
+from sitrepd.hardware import series
 from sitrepd.storage import ids
 
 _MOST = 100
 _FEWEST_SAMPLES = 3
+_JUST_AFTER = timedelta(milliseconds=1)
 
 
 def joules_per_token(db: Session, scope: Scope, found: Comparison) -> dict[str, float]:
@@ -50,12 +50,7 @@ def _joules(db: Session, host: int, row: Benchmark, run: Run) -> float | None:
     if known is None:
         return None
     tokens, seconds = known
-    power, count = func.avg(col(GpuSample.power_w)), func.count(col(GpuSample.power_w))
-    query = select(power, count).where(
-        col(GpuSample.host_id) == host,
-        col(GpuSample.at) >= row.at - timedelta(seconds=seconds),
-        col(GpuSample.at) <= row.at,
-    )
-    each: Iterable[tuple[float | None, int]] = db.exec(query.group_by(col(GpuSample.gpu))).all()
-    sampled = [watts for watts, samples in each if watts is not None and samples >= _FEWEST_SAMPLES]
+    since, until = row.at - timedelta(seconds=seconds), row.at + _JUST_AFTER
+    each = [series.summary(db, host, gpu, "power_w", since, until) for gpu in series.known_gpus(db, host)]
+    sampled = [power.mean for power in each if power is not None and power.samples >= _FEWEST_SAMPLES]
     return sum(sampled) * seconds / tokens if sampled else None

@@ -31,7 +31,8 @@ _CLOCK_REASONS = {
     0x200: "board limit",
     0x400: "reliability",
 }
-_THROTTLING = 0x004 | 0x008 | 0x020 | 0x040 | 0x080 | 0x200 | 0x400
+# Of these, what holds the clocks down against the wish of whoever runs something.
+THROTTLING = 0x004 | 0x008 | 0x020 | 0x040 | 0x080 | 0x200 | 0x400
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """What a GPU does now; memory in use is without the driver's reserve where the driver tells them apart."""
+    """What a GPU does now; memory in use is without the driver's reserve where the driver tells them apart.
+
+    The memory's temperature and what comes after the state are asked seldom: they are as of the last time.
+    """
 
     index: int
     uuid: str
@@ -80,6 +84,13 @@ class GpuSample:
     memory_clock_mhz: int | None = None
     clock_reasons_mask: int | None = None
     perf_state: str | None = None
+    memory_temperature_c: int | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    remapped_rows: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    pcie_replays: int | None = None
     reason: str | None = None
 
     @property
@@ -90,12 +101,12 @@ class GpuSample:
     @property
     def throttled(self) -> bool | None:
         """True when power, heat or a fault holds the clocks down; idling and chosen clocks do not count."""
-        return None if self.clock_reasons_mask is None else bool(self.clock_reasons_mask & _THROTTLING)
+        return None if self.clock_reasons_mask is None else bool(self.clock_reasons_mask & THROTTLING)
 
     @property
     def throttle(self) -> tuple[str, ...]:
         """Of the reasons only those of `throttled`."""
-        return clock_reason_words((self.clock_reasons_mask or 0) & _THROTTLING)
+        return clock_reason_words((self.clock_reasons_mask or 0) & THROTTLING)
 
 
 @dataclass(frozen=True, slots=True)

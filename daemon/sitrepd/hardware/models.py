@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
+from sqlalchemy import BigInteger
 from sqlmodel import Field as Column
 
+from sitrepd.clock import utc_now
+from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
 from sitrepd.shapes import Count, FactIn, FactOut, Name, Shape, Text, example, partial
 from sitrepd.storage.base import FactRow, Row, big_field, json_field, now_field
+from sitrepd.storage.types import EpochMs
 
 
 class Host(FactRow, table=True):
@@ -40,19 +44,51 @@ class HostSnapshot(Row, table=True):
 
 
 class GpuSample(Row, table=True):
-    """One reading of one GPU; what the GPU does not tell is null."""
+    """One reading of one GPU, of the newest; what the GPU does not tell is null. Older ones are sealed into chunks."""
 
     __tablename__ = "gpu_sample"
+    __table_args__: ClassVar[Any] = {"sqlite_with_rowid": False}
 
     host_id: int = Column(foreign_key="host.id", primary_key=True)
     gpu: int = Column(primary_key=True)
-    at: datetime = now_field(primary_key=True)
+    at: datetime = Column(default_factory=utc_now, sa_type=EpochMs, primary_key=True)
     utilization: float | None = None
+    memory_utilization: float | None = None
     memory_used_bytes: int | None = big_field()
+    memory_reserved_bytes: int | None = big_field()
     power_w: float | None = None
     temperature_c: float | None = None
+    memory_temperature_c: float | None = None
     sm_clock_mhz: float | None = None
-    throttle: str | None = None
+    memory_clock_mhz: float | None = None
+    clock_reasons: int | None = big_field()
+    ecc_corrected: int | None = big_field()
+    ecc_uncorrected: int | None = big_field()
+    remapped_rows: int | None = None
+    pcie_replays: int | None = big_field()
+
+    @property
+    def throttle(self) -> str | None:
+        """What held the clocks down, in words."""
+        return ", ".join(clock_reason_words((self.clock_reasons or 0) & THROTTLING)) or None
+
+
+class GpuChunk(Row, table=True):
+    """Consecutive samples of one GPU (tier 0), or its minutes or hours (tier 60, 3600), compressed (see blocks.py).
+
+    `start` and `end` are milliseconds since 1970.
+    """
+
+    __tablename__ = "gpu_chunk"
+    __table_args__: ClassVar[Any] = {"sqlite_with_rowid": False}
+
+    host_id: int = Column(foreign_key="host.id", primary_key=True)
+    gpu: int = Column(primary_key=True)
+    tier: int = Column(primary_key=True)
+    start: int = Column(sa_type=BigInteger, primary_key=True)
+    end: int = Column(sa_type=BigInteger)
+    count: int
+    payload: bytes
 
 
 class Gpu(Shape):

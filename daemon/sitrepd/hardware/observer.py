@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from sitrepd.clock import utc_now
 from sitrepd.errors import StoreUnusable
-from sitrepd.hardware import series, snapshots
+from sitrepd.hardware import snapshots
 from sitrepd.hardware.driver import NO_GPU
+from sitrepd.hardware.keeping import Keeper
 from sitrepd.hardware.machine import Machine, read_machine
 from sitrepd.hardware.modelfiles import model_paths
 from sitrepd.hardware.sampler import Sampler
@@ -20,7 +20,8 @@ from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
 from sitrepd.runtime import Runtime
 
 _LOOK_EVERY_S = 600.0
-_FORGET_EVERY_S = 600.0
+_SEAL_EVERY_S = 60.0
+_DROP_EVERY_S = 3600.0
 # Without persistence mode the driver wakes every GPU first, which takes a second or two each.
 _OPENING_TAKES = 6
 _SILENT = "the NVIDIA driver does not answer"
@@ -33,6 +34,7 @@ class Observer:
         self.runtime = runtime
         self.host_id = host_id
         self.worker = NvmlWorker()
+        self.keeper = Keeper(runtime, host_id)
         self.sampler = Sampler(runtime, host_id, self.worker, self.look)
 
     async def begin(self) -> None:
@@ -44,7 +46,6 @@ class Observer:
     def _schedule(self) -> None:
         scheduler = self.runtime.scheduler
         assert scheduler is not None
-        keep_s = self.runtime.settings.samples_keep_h * 3600
         shared: dict[str, Any] = {"trigger": "interval", "replace_existing": True, "misfire_grace_time": None}
         now = utc_now()
         # A second instance may start, and returns at once, while the driver keeps the first one waiting.
@@ -53,10 +54,8 @@ class Observer:
             id="hardware.sample", **shared,
         )  # fmt: skip
         scheduler.add_job(self.look, seconds=_LOOK_EVERY_S, id="hardware.look", **shared)
-        scheduler.add_job(
-            self.forget, seconds=min(_FORGET_EVERY_S, max(1.0, keep_s / 4)), next_run_time=now,
-            id="hardware.forget", **shared,
-        )  # fmt: skip
+        scheduler.add_job(self.keeper.seal, seconds=_SEAL_EVERY_S, next_run_time=now, id="hardware.seal", **shared)
+        scheduler.add_job(self.keeper.drop, seconds=_DROP_EVERY_S, next_run_time=now, id="hardware.drop", **shared)
 
     async def end(self) -> None:
         """Keeps the last samples; a driver that hangs is not waited for."""
@@ -105,18 +104,3 @@ class Observer:
             return combine(machine, [], reason=reason)
         known = SeenGpus(before.gpus, before.topology, before.driver, before.cuda_driver, reason, before.peers)
         return with_gpus(machine, known)
-
-    # --- forgetting ----------------------------------------------------------------------------------------------
-
-    async def forget(self) -> None:
-        """Delete samples that are older than is wanted."""
-        before = utc_now() - timedelta(hours=self.runtime.settings.samples_keep_h)
-        with suppress(StoreUnusable):
-            while old := await asyncio.to_thread(self._oldest, before):
-                for host_id, gpu, start in old:
-                    part = partial(series.forget, host_id=host_id, gpu=gpu, start=start, before=before)
-                    await self.runtime.store.write_async(part)
-
-    def _oldest(self, before: datetime) -> list[tuple[int, int, datetime]]:
-        with self.runtime.store.read() as db:
-            return series.oldest(db, before)

@@ -8,9 +8,10 @@ from typing import Any
 from sqlmodel import col, select
 
 from sitrepd import reporting as r
+from sitrepd.hardware import newest
 from sitrepd.hardware.box import described, model_disks
 from sitrepd.hardware.live import ASKING
-from sitrepd.hardware.models import GpuSample, Host
+from sitrepd.hardware.models import Host
 from sitrepd.hardware.models import HostSnapshot as SnapshotRow
 from sitrepd.hardware.ranges import ranges
 from sitrepd.sections import Report, Section
@@ -105,9 +106,7 @@ def gpu_groups(gpus: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _readings(report: Report, host: Any) -> Iterable[dict[str, Any]]:
     """One seek in the key of the samples for each GPU, however many samples there are."""
     for gpu in host.gpus or []:
-        index = gpu.get("index", 0)
-        query = select(GpuSample).where(GpuSample.host_id == host.id, GpuSample.gpu == index)
-        sample = report.db.exec(query.order_by(col(GpuSample.at).desc()).limit(1)).first()
+        sample = newest.latest(report.db, host.id, gpu.get("index", 0))
         if sample is not None:
             yield reading_item(f"H{host.id}", sample)
 

@@ -14,7 +14,7 @@ from sqlmodel import Session
 
 from sitrepd.clock import utc_now
 from sitrepd.errors import StoreUnusable
-from sitrepd.hardware import owners, series
+from sitrepd.hardware import newest, owners
 from sitrepd.hardware.driver import NO_GPU
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample
 from sitrepd.hardware.live import LiveHardware
@@ -162,7 +162,7 @@ class Sampler:
     # --- storing -------------------------------------------------------------------------------------------------
 
     async def _keep(self, at: datetime, reading: Reading) -> None:
-        self._waiting += series.rows(self._host_id, at, reading.samples)
+        self._waiting += newest.rows(self._host_id, at, reading.samples)
         if time.monotonic() - self._stored_at >= min(_STORED_EVERY_S, 5 * self.tick_s) - self.tick_s / 2:
             await self.store()
 
@@ -174,7 +174,7 @@ class Sampler:
             return
 
         def job(db: Session) -> None:
-            series.add(db, batch)
+            newest.add(db, batch)
 
         try:
             await self._runtime.store.write_async(job)

@@ -1,121 +1,155 @@
-"""GPU samples in the store: written in batches, read in buckets, deleted when they are old."""
+"""Samples of the GPUs over time, read: the newest are rows, older ones lie in chunks that get coarser with age."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
+from itertools import chain
+from math import floor
+from operator import mul
 
-from sqlalchemy import insert
-from sqlmodel import Session, col, delete, func, select
+from sqlmodel import Session
 
-from sitrepd.hardware.gpus import GpuSample as Reading
-from sitrepd.hardware.models import GpuSample, Host
-from sitrepd.storage.functions import time_bucket
+from sitrepd.hardware import newest
+from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
+from sitrepd.hardware.grid import Bucket, Grid, together
+from sitrepd.hardware.newest import known_gpus, latest
+from sitrepd.hardware.older import Level, levels, tier_for
+from sitrepd.hardware.quantities import METRICS, MINUTES, RAW
+from sitrepd.storage.types import from_ms, to_ms
 
-METRICS = ("utilization", "memory_used_bytes", "power_w", "temperature_c", "sm_clock_mhz")
-_DELETED_AT_ONCE = timedelta(hours=6)
+__all__ = [
+    "METRICS", "Bucket", "Point", "Summary", "buckets", "known_gpus", "latest", "range_of", "summary",
+    "throttled_share", "throttling", "with_gaps",
+]  # fmt: skip
+
+# A longer time is summed up from its minutes.
+_RAW_AT_MOST_MS = 36 * 3600 * 1000
+_PERCENTILES = (5, 50, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """`values` are (min, mean, max) by metric; a bucket without samples stands for a gap."""
+class Point:
+    """One bucket of one metric; `at` is its start."""
 
     number: int
-    samples: int = 0
-    throttled: int = 0
-    values: Mapping[str, tuple[float | None, float | None, float | None]] | None = None
+    at: datetime
+    min: float
+    mean: float
+    max: float
+    samples: int
 
 
-def rows(host_id: int, at: datetime, readings: Iterable[Reading]) -> list[dict[str, Any]]:
-    """One a GPU that could be read; no row is a gap."""
-    return [
-        {
-            "host_id": host_id,
-            "gpu": reading.index,
-            "at": at,
-            "utilization": reading.utilization_percent,
-            "memory_used_bytes": reading.memory_used_bytes,
-            "power_w": reading.power_w,
-            "temperature_c": reading.temperature_c,
-            "sm_clock_mhz": reading.sm_clock_mhz,
-            "throttle": ", ".join(reading.throttle) or None,
-        }
-        for reading in readings
-        if reading.reason is None
-    ]
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of one metric over a time; percentiles are those of the samples, or of minutes' means where the time is long."""
+
+    samples: int
+    min: float
+    mean: float
+    max: float
+    p5: float
+    p50: float
+    p95: float
+    p99: float
 
 
-def add(db: Session, batch: Sequence[dict[str, Any]]) -> None:
-    db.connection().execute(insert(GpuSample), batch)
-
-
-def buckets(db: Session, host_id: int, gpu: int, since: datetime, until: datetime, points: int) -> list[Bucket]:
+def buckets(
+    db: Session,
+    host_id: int,
+    gpu: int,
+    since: datetime,
+    until: datetime,
+    points: int,
+    metrics: Collection[str] | None = None,
+) -> list[Bucket]:
     """Those that hold samples, in order; at most `points`."""
+    names = METRICS if metrics is None else tuple(metrics)
+    grid = Grid(to_ms(since), to_ms(until), points)
+    found = levels(db, host_id, gpu, grid.since, grid.until, tier_for(grid.step_ms), names)
+    return together([*(level.buckets(grid) for level in found), newest.buckets(db, host_id, gpu, grid, names)])
+
+
+def range_of(
+    db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime, points: int
+) -> list[Point]:
+    """One metric in at most `points`; where nothing was sampled there is none."""
+    told = []
     step_s = (until - since).total_seconds() / points
-    number = time_bucket(col(GpuSample.at), since, step_s).label("number")
-    figures: list[Any] = [f(col(getattr(GpuSample, name))) for name in METRICS for f in (func.min, func.avg, func.max)]
-    query = (
-        select(number, func.count(), func.count(col(GpuSample.throttle)), *figures)
-        .where(GpuSample.host_id == host_id, GpuSample.gpu == gpu)
-        .where(col(GpuSample.at) >= since, col(GpuSample.at) < until)
-        .group_by(number)
-        .order_by(number)
-    )
-    found = []
-    answers: Sequence[Sequence[Any]] = db.exec(query).all()
-    for at, samples, throttled, *told in answers:
-        values: dict[str, Any] = {name: tuple(told[3 * n : 3 * n + 3]) for n, name in enumerate(METRICS)}
-        found.append(Bucket(min(at, points - 1), samples, throttled, values))
-    return found
+    start = since.timestamp()
+    for bucket in buckets(db, host_id, gpu, since, until, points, (metric,)):
+        low, mean, high = (bucket.values or {}).get(metric, (None, None, None))
+        if low is not None and mean is not None and high is not None:
+            at = from_ms(round(1000 * (start + bucket.number * step_s)))
+            told.append(Point(bucket.number, at, low, mean, high, bucket.samples))
+    return told
 
 
 def with_gaps(found: Sequence[Bucket], step_s: float, gap_s: float) -> list[Bucket]:
     """An empty bucket goes wherever more than `gap_s` passed without a sample, so that no line is drawn across."""
     told: list[Bucket] = []
     for bucket in found:
-        if told and (bucket.number - told[-1].number) * step_s > max(gap_s, 1.5 * step_s):
-            told.append(Bucket(told[-1].number + 1))
+        if told:
+            passed = (bucket.number - told[-1].number) * step_s
+            if passed > max(gap_s, 1.5 * step_s, 1.5 * told[-1].span_s):
+                told.append(Bucket(told[-1].number + 1))
         told.append(bucket)
     return told
 
 
+def summary(db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime) -> Summary | None:
+    """None where the metric has no samples in that time."""
+    parts = [level.told(metric) for level in _levels(db, host_id, gpu, since, until, (metric,))]
+    now = newest.values(db, host_id, gpu, metric, to_ms(since), to_ms(until))
+    parts.append((now, now, now, [1] * len(now)))
+    lows, means, highs, weights = (list(chain.from_iterable(columns)) for columns in zip(*parts, strict=True))
+    if not means:
+        return None
+    mean = sum(map(mul, means, weights)) / sum(weights)
+    return Summary(round(sum(weights)), min(lows), mean, max(highs), *_percentiles(means))
+
+
 def throttling(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> dict[str, int]:
     """Samples by what held the clocks down."""
-    query = (
-        select(GpuSample.throttle, func.count())
-        .where(GpuSample.host_id == host_id, GpuSample.gpu == gpu, col(GpuSample.throttle).is_not(None))
-        .where(col(GpuSample.at) >= since, col(GpuSample.at) < until)
-        .group_by(col(GpuSample.throttle))
-        .order_by(func.count().desc())
-    )
-    return {reason: count for reason, count in db.exec(query).all() if reason is not None}
+    return {", ".join(clock_reason_words(mask)): count for mask, count in _masks(db, host_id, gpu, since, until)[1]}
 
 
-def known_gpus(db: Session, host_id: int) -> list[int]:
-    """Indexes that samples may have, each found by a step through the primary key."""
-    host, found, last = GpuSample.host_id == host_id, [], -1
-    while (gpu := db.exec(select(func.min(GpuSample.gpu)).where(host, col(GpuSample.gpu) > last)).one()) is not None:
-        found.append(gpu)
-        last = gpu
-    return found
+def throttled_share(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> float | None:
+    """Part of the samples in which power, heat or a fault held the clocks down; None without samples."""
+    samples, held = _masks(db, host_id, gpu, since, until)
+    return sum(count for _, count in held) / samples if samples else None
 
 
-def oldest(db: Session, before: datetime) -> list[tuple[int, int, datetime]]:
-    """(host, GPU, time of its oldest sample) where that is older than `before`."""
-    found = []
-    for host_id in db.exec(select(Host.id).where(col(Host.machine).is_not(None))).all():
-        for gpu in known_gpus(db, host_id or 0):
-            mine = select(func.min(GpuSample.at)).where(GpuSample.host_id == host_id, GpuSample.gpu == gpu)
-            at: datetime | None = db.exec(mine).one()
-            if at is not None and at < before:
-                found.append((host_id or 0, gpu, at))
-    return found
+def _masks(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> tuple[int, list[tuple[int, int]]]:
+    """(samples, [(what held the clocks, in how many of them)]), the most frequent first."""
+    counts: Counter[int] = Counter()
+    samples = 0
+    for level in _levels(db, host_id, gpu, since, until, ()):
+        samples += sum(level.samples)
+        for mask, held in zip(level.reasons, level.throttled, strict=True):
+            counts[mask] += held
+    for why, count in newest.masks(db, host_id, gpu, to_ms(since), to_ms(until)):
+        samples += count
+        counts[(why or 0) & THROTTLING] += count
+    counts.pop(0, None)
+    return samples, [(mask, count) for mask, count in counts.most_common() if count]
 
 
-def forget(db: Session, host_id: int, gpu: int, start: datetime, before: datetime) -> None:
-    """Deletes from the oldest sample on, a few hours at once: the writer has other things to do in between."""
-    until = min(before, start + _DELETED_AT_ONCE)
-    mine = (col(GpuSample.host_id) == host_id, col(GpuSample.gpu) == gpu, col(GpuSample.at) < until)
-    db.exec(delete(GpuSample).where(*mine))
+def _levels(
+    db: Session, host_id: int, gpu: int, since: datetime, until: datetime, names: Collection[str]
+) -> list[Level]:
+    start, end = to_ms(since), to_ms(until)
+    return levels(db, host_id, gpu, start, end, RAW if end - start <= _RAW_AT_MOST_MS else MINUTES, names)
+
+
+def _percentiles(values: Sequence[float]) -> list[float]:
+    """Between the two nearest, as most tools do."""
+    ordered, told = sorted(values), []
+    for share in _PERCENTILES:
+        place = share / 100 * (len(ordered) - 1)
+        below = floor(place)
+        above = min(below + 1, len(ordered) - 1)
+        told.append(ordered[below] + (place - below) * (ordered[above] - ordered[below]))
+    return told

@@ -1,0 +1,99 @@
+"""The newest samples, one row each: written in batches, read until they are sealed into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, case, insert, type_coerce
+from sqlmodel import Session, col, func, select
+
+from sitrepd.hardware.gpus import THROTTLING
+from sitrepd.hardware.gpus import GpuSample as Reading
+from sitrepd.hardware.grid import Bucket, Grid
+from sitrepd.hardware.models import GpuChunk, GpuSample
+from sitrepd.hardware.quantities import KINDS, REASONS
+
+AT: Any = type_coerce(col(GpuSample.at), BigInteger)
+
+
+def rows(host_id: int, at: datetime, readings: Iterable[Reading]) -> list[dict[str, Any]]:
+    """One a GPU that could be read; no row is a gap."""
+    return [
+        {
+            "host_id": host_id,
+            "gpu": reading.index,
+            "at": at,
+            "utilization": reading.utilization_percent,
+            "memory_utilization": reading.memory_utilization_percent,
+            "clock_reasons": reading.clock_reasons_mask,
+            **{name: getattr(reading, name) for name in _AS_NAMED},
+        }
+        for reading in readings
+        if reading.reason is None
+    ]
+
+
+_AS_NAMED = tuple(name for name in KINDS if name not in ("utilization", "memory_utilization", REASONS))
+
+
+def add(db: Session, batch: Sequence[dict[str, Any]]) -> None:
+    db.connection().execute(insert(GpuSample), batch)
+
+
+def latest(db: Session, host_id: int, gpu: int) -> GpuSample | None:
+    """There is always one of a GPU that was ever sampled: the newest row is not sealed."""
+    mine = select(GpuSample).where(GpuSample.host_id == host_id, GpuSample.gpu == gpu)
+    return db.exec(mine.order_by(col(GpuSample.at).desc()).limit(1)).first()
+
+
+def known_gpus(db: Session, host_id: int) -> list[int]:
+    """Indexes that samples may have, each found by a step through the primary key."""
+    return sorted({*_gpus(db, GpuSample, host_id), *_gpus(db, GpuChunk, host_id)})
+
+
+def _gpus(db: Session, table: type[GpuSample] | type[GpuChunk], host_id: int) -> list[int]:
+    host, found, last = table.host_id == host_id, [], -1
+    while (gpu := db.exec(select(func.min(table.gpu)).where(host, col(table.gpu) > last)).one()) is not None:
+        found.append(gpu)
+        last = gpu
+    return found
+
+
+def buckets(db: Session, host_id: int, gpu: int, grid: Grid, names: Collection[str]) -> list[Bucket]:
+    number = ((AT - grid.since) * grid.points // (grid.until - grid.since)).label("number")
+    held = case((col(GpuSample.clock_reasons).bitwise_and(THROTTLING) > 0, 1))
+    figures: list[Any] = [f(_column(name)) for name in names for f in (func.min, func.avg, func.max)]
+    query: Any = (
+        select(number, func.count(), func.count(held), *figures)
+        .where(*_within(host_id, gpu, grid.since, grid.until))
+        .group_by(number)
+        .order_by(number)
+    )
+    found = []
+    answers: Sequence[Sequence[Any]] = db.exec(query).all()
+    for at, samples, throttled, *told in answers:
+        values: dict[str, Any] = {name: (told[3 * n], told[3 * n + 1], told[3 * n + 2]) for n, name in enumerate(names)}
+        found.append(Bucket(int(at), samples, throttled, values))
+    return found
+
+
+def values(db: Session, host_id: int, gpu: int, name: str, since: int, until: int) -> list[float]:
+    query = select(_column(name)).where(*_within(host_id, gpu, since, until), _column(name).is_not(None))
+    return [float(value) for value in db.exec(query).all()]
+
+
+def masks(db: Session, host_id: int, gpu: int, since: int, until: int) -> Sequence[tuple[int | None, int]]:
+    """(why the clocks were not higher, in how many samples)"""
+    why = col(GpuSample.clock_reasons)
+    query = select(why, func.count()).where(*_within(host_id, gpu, since, until)).group_by(why)
+    return db.exec(query).all()
+
+
+def _within(host_id: int, gpu: int, since: int, until: int) -> tuple[Any, ...]:
+    return GpuSample.host_id == host_id, GpuSample.gpu == gpu, since <= AT, until > AT
+
+
+def _column(name: str) -> Any:
+    return col(getattr(GpuSample, name))
