@@ -53,7 +53,7 @@ def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> N
                 changed["restarted"] = True
             case e.Stopping():
                 launch.process = {**(launch.process or {}), "said_stopping": True}
-            case e.Failed() if event.first and launch.failure is None:
+            case e.Failed() if event.first and launch.failure is None and not _is_to_end(launch):
                 launch.failure = redact.redact_text(event.cause)
                 changed["failure"] = launch.failure
             case _:
@@ -62,6 +62,11 @@ def apply_events(db: Session, launch: Launch, events: Sequence[e.LogEvent]) -> N
     samples.record(db, launch.id or 0, [event for event in events if isinstance(event, e.Throughput)])
     if changed:
         log.record(db, "launch.changed", ids.public_id("L", launch.id or 0), launch.session_id, **changed)
+
+
+def _is_to_end(launch: Launch) -> bool:
+    """What a server says while it is being stopped is no failure."""
+    return "stop_asked_at" in (launch.process or {})
 
 
 def _forget(db: Session, launch: Launch, phases: dict[str, LaunchPhase]) -> None:

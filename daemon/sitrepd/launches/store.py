@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from datetime import datetime
 from typing import Any
 
@@ -67,7 +68,7 @@ def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:
     launch.ended_at = ended.ended_at or utc_now()
     launch.exit_code, launch.exit_signal = ended.exit_code, ended.signal
     stopped = stopped or "stop_asked_at" in (launch.process or {})
-    launch.state = end_state(ended, stopped=stopped, was_ready=launch.ready_at is not None)
+    launch.state = end_state(launch, ended, stopped=stopped)
     if launch.state == "lost":
         launch.state = _by_its_log(launch)
     if launch.state in ("failed", "lost") and launch.failure is None:
@@ -82,29 +83,42 @@ def _end(db: Session, launch: Launch, ended: Exit, stopped: bool) -> None:
         launch.throughput = {**(launch.throughput or {}), "life": life}
 
 
-def end_state(ended: Exit, *, stopped: bool, was_ready: bool) -> str:
+def end_state(launch: Launch, ended: Exit, *, stopped: bool) -> str:
     """exited when it was to end, failed when it was not, lost when nobody saw how it ended."""
     if stopped or ended.exit_code == 0:
         return "exited"
     if not ended.known:
         return "lost"
-    asked = ended.signal in (2, 15) or ended.exit_code in (130, 143)  # a shell or uv around it tells signals so
-    return "exited" if was_ready and asked else "failed"
+    # A shell or uv around it tells signals by exit codes; SGLang says that it was asked, and then kills itself.
+    asked = ended.signal in (2, 15) or ended.exit_code in (130, 143) or _said_stopping(launch)
+    failed_before = launch.ready_at is None and launch.failure is not None
+    return "exited" if asked and not failed_before else "failed"
 
 
 def _by_its_log(launch: Launch) -> str:
     """Of a server that somebody else started only its log can tell: that it was asked to end, or what went wrong."""
-    if (launch.process or {}).get("said_stopping"):
+    if _said_stopping(launch):
         return "exited"
     return "failed" if launch.failure else "lost"
+
+
+def _said_stopping(launch: Launch) -> bool:
+    return bool((launch.process or {}).get("said_stopping"))
 
 
 def how_it_ended(ended: Exit) -> str:
     if not ended.known:
         return ended.reason or "Nobody saw how it ended."
     if ended.signal is not None:
-        return f"The process was ended by signal {ended.signal}; its log gives no cause."
+        return f"The process was ended by {_signal_name(ended.signal)}; its log gives no cause."
     return f"The process ended with exit code {ended.exit_code}; its log gives no cause."
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
 
 
 def _end_phases(db: Session, launch: Launch, at: datetime) -> None:

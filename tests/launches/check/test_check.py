@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlmodel import Session
 from tests.cli.conftest import shared
 from tests.cli.running import Sitrep
 from tests.daemons import Daemon
@@ -19,6 +20,8 @@ from tests.hardware.conftest import gpu_daemon, nvml_library, nvml_stub
 from tests.helpers import free_port, wait_until
 from tests.launches.check.subjects import CONFIG, GIB, line, model, server
 from tests.stubs import NvmlStub
+
+from sitrepd.launches.models import Launch
 
 __all__ = ["gpu_daemon", "nvml_library", "nvml_stub", "shared"]
 FAST = {"sample_s": 0.1, "sample_idle_s": 0.2, "gpu_processes_s": 0.2}
@@ -92,6 +95,37 @@ def test_the_same_again_is_told_with_what_came_of_it(client: TestClient) -> None
     assert one["ids"] == ["L1", "F1"]
     for other in (again.replace("0.9", "0.91", 1), again.replace("SYS", "PHB"), again.replace("/kimi", "/other")):
         assert "tried" not in check(client, other), other
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "level"),
+    [
+        ("exited", {"exit_signal": 15}, None),
+        ("exited", {"exit_code": 0}, None),
+        ("lost", {}, None),
+        ("failed", {"exit_signal": 1}, "note"),
+        ("failed", {"exit_code": 124}, "note"),
+        ("failed", {"exit_code": 1}, "warning"),
+    ],
+)
+def test_what_was_ended_from_outside_has_not_failed(
+    client: TestClient, state: str, more: dict[str, Any], level: str | None
+) -> None:
+    client.post("/api/v1/sessions", json={"name": "s"})
+    fail(client, line("--tp-size", "8"), state=state)
+    client.app.state.runtime.store.write(lambda db: _seen(db, more))  # type: ignore[attr-defined]
+    found = check(client, line("--tp-size", "8")).get("tried", [])
+    assert [one["level"] for one in found] == ([level] if level else [])
+    assert all(("was ended from outside" in one["text"]) == (level == "note") for one in found)
+
+
+def _seen(db: Session, more: dict[str, Any]) -> None:
+    row = db.get(Launch, 1)
+    assert row is not None
+    row.watched = True
+    for name, value in more.items():
+        setattr(row, name, value)
+    db.add(row)
 
 
 def test_what_became_ready_later_is_not_held_against_it(client: TestClient) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -26,6 +27,7 @@ _MOST_LAUNCHES = 60
 _MOST_FINDINGS = 200
 # What failed for a reason that lies outside of the command, and may be gone.
 _PASSING = {"port_in_use", "gpu_occupied", "host_oom_killed", "driver", "disk_full", "killed", "network"}
+_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGXCPU)
 _COMMON = {
     "a",
     "an",
@@ -86,6 +88,11 @@ def _failed(db: Session, same: Sequence[Launch]) -> Iterable[Check]:
 def _said(db: Session, row: Launch) -> Check:
     public = ids.public_id("L", row.id or 0)
     category = _category(db, public)
+    if _was_ended(row, category):
+        text = (
+            f"The same was ended from outside {_ago(row)}as {public}, before it was ready, and was not found to fail."
+        )
+        return Check(name="tried", level="note", text=text, ids=[public])
     found = _findings_on(db, public)
     cause = row.failure or (found[0].title if found else "the cause is not known")
     text = f"The same failed {_ago(row)}as {public}{f' with {category}' if category else ''}: {cause}"
@@ -96,6 +103,12 @@ def _said(db: Session, row: Launch) -> Check:
         fix=fix or (None if passing else f"Change something first; see sitrep show {public}"),
         ids=[public, *(ids.public_id("F", one.id or 0) for one in found)],
     )  # fmt: skip
+
+
+def _was_ended(row: Launch, category: str | None) -> bool:
+    """By a signal, or a limit of time, without a cause of its own."""
+    outside = row.exit_signal in _OUTSIDE or row.exit_code in (124, *(128 + number for number in _OUTSIDE))
+    return outside and category in (None, "unknown") and row.watched
 
 
 def _ago(row: Launch) -> str:

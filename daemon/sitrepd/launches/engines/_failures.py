@@ -21,6 +21,7 @@ _CRASH = re.compile(
     r"Fatal Python error: |Segmentation fault|terminate called after throwing|Aborted \(core dumped\)|^Killed$"
 )
 _DIED = re.compile(r"Rank \S+ scheduler (?:is dead|died during initialization)|died during initialization \(exit code")
+_ASKED = ("SIGTERM received", "Received SIGTERM", "Received SIGINT")
 _FORGET_AFTER = 50
 
 
@@ -81,7 +82,7 @@ class FailureWatch:
             return self._announce(who["who"].removesuffix("Manager").lower(), message, rank, at, phase)
         if message.startswith("Initialization failed. warmup error"):
             return self._announce("warmup", message, rank, at, phase)
-        if message.startswith("SIGTERM received"):
+        if message.startswith(_ASKED):
             return self._stop(message, at)
         if message.startswith(("Received sigquit", "SIGQUIT received")):
             return self._close() + self._accuse() + self._fail_once("child", message, rank, at, phase)
@@ -148,6 +149,8 @@ class FailureWatch:
 
     def _fail_block(self, block: Block) -> list[LogEvent]:
         at = datetime.fromisoformat(block.at)
+        if block.cause.startswith("KeyboardInterrupt"):
+            return self._stop(block.cause, at)
         cause = block.cause or f"{block.where} hit an exception (the log ends before it says which)"
         return self._fail(block.where, cause, block.summary(), block.rank, at, block.phase)
 
