@@ -14,9 +14,9 @@ from sitrepd import facts
 from sitrepd.clock import utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.hardware import series
-from sitrepd.hardware.gpus import GpuFacts, GpuSample
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.models import Host, HostPublic
+from sitrepd.hardware.now import GpusNow, gpus_now
 from sitrepd.hardware.slice import HOST
 from sitrepd.routing import ReadDep, RuntimeDep, api_router, fact_routes, problems
 from sitrepd.runtime import Runtime
@@ -27,51 +27,6 @@ router = api_router("hosts")
 _HOUR = timedelta(hours=1)
 # Less than this many idle samples missing is no gap.
 _GAP_SAMPLES = 2.5
-
-
-class GpuProcessOut(BaseModel):
-    """A process that holds memory of a GPU; `launch` is the one that it belongs to, if any."""
-
-    pid: int
-    name: str | None = None
-    kind: str
-    used_bytes: int | None = None
-    launch: str | None = None
-
-
-class GpuNow(BaseModel):
-    """A GPU with its latest values; `reason` says why it has none."""
-
-    index: int
-    name: str | None = None
-    uuid: str | None = None
-    utilization_percent: int | None = None
-    memory_utilization_percent: int | None = None
-    memory_used_bytes: int | None = None
-    memory_reserved_bytes: int | None = None
-    memory_total_bytes: int | None = None
-    power_w: float | None = None
-    power_limit_w: float | None = None
-    temperature_c: int | None = None
-    sm_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    perf_state: str | None = None
-    throttled: bool | None = Field(None, description="Whether power, heat or a fault holds the clocks down.")
-    throttle: list[str] = Field(default_factory=list, description="What holds the clocks down.")
-    reason: str | None = None
-    processes: list[GpuProcessOut] = Field(default_factory=list)
-
-
-class GpusNow(BaseModel):
-    """The GPUs of this host; `reason` says why there are none, or why the values are no newer than `at`."""
-
-    host: str | None = None
-    at: datetime | None = None
-    reason: str | None = None
-    driver: str | None = None
-    cuda_driver: str | None = Field(None, description="The newest CUDA that the driver can run.")
-    processes_at: datetime | None = None
-    gpus: list[GpuNow]
 
 
 class Curve(BaseModel):
@@ -118,48 +73,8 @@ def gpus(runtime: RuntimeDep) -> GpusNow:
         driver=live.driver,
         cuda_driver=live.cuda_driver,
         processes_at=live.processes_at,
-        gpus=gpus_now(live),
+        gpus=gpus_now(live, runtime.live.get("gpu_leaks")),
     )
-
-
-def gpus_now(live: LiveHardware) -> list[GpuNow]:
-    """A GPU that has facts but no sample yet is there too."""
-    samples = {sample.uuid: sample for sample in live.samples}
-    known = {gpu.uuid: gpu for gpu in live.facts if gpu.uuid}
-    unnamed = [_gpu(gpu, None, live) for gpu in live.facts if not gpu.uuid]
-    named = [
-        _gpu(known.get(uuid) or GpuFacts(samples[uuid].index, uuid=uuid), samples.get(uuid), live)
-        for uuid in {**known, **samples}
-    ]
-    return sorted([*named, *unnamed], key=lambda gpu: (gpu.index, gpu.uuid or ""))
-
-
-def _gpu(gpu: GpuFacts, sample: GpuSample | None, live: LiveHardware) -> GpuNow:
-    reason = sample.reason if sample else gpu.reason
-    told = {
-        name: getattr(sample, name)
-        for name in GpuSample.__slots__
-        if sample is not None and name in GpuNow.model_fields
-    }
-    told |= {"index": sample.index if sample else gpu.index, "name": gpu.name, "uuid": gpu.uuid, "reason": reason}
-    told["memory_total_bytes"] = told.get("memory_total_bytes") or gpu.memory_bytes
-    if sample is not None:
-        told |= {"throttled": sample.throttled, "throttle": list(sample.throttle)}
-    return GpuNow(**told, power_limit_w=gpu.power_limit_w, processes=_processes(gpu.uuid, live))
-
-
-def _processes(uuid: str | None, live: LiveHardware) -> list[GpuProcessOut]:
-    return [
-        GpuProcessOut(
-            pid=owned.process.pid,
-            name=owned.name,
-            kind=owned.process.kind,
-            used_bytes=owned.process.used_bytes,
-            launch=ids.public_id("L", owned.launch_id) if owned.launch_id else None,
-        )
-        for owned in live.processes
-        if owned.process.uuid == uuid
-    ]
 
 
 @router.get("/gpus/{index}/samples", name="list_gpu_samples", tags=["gpus"], responses=problems(UnknownId, InvalidFact))

@@ -1,0 +1,68 @@
+"""`sitrep gpu`, in a pipe and in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sitrepd.cli.gpus import COLUMNS, headline
+from sitrepd.cli.gpus_live import _bar, board
+from sitrepd.cli.output import table
+
+GIB = 1 << 30
+TOLD: dict[str, Any] = {
+    "at": "2026-12-01T12:00:00Z",
+    "driver": "580.95.05",
+    "cuda_driver": "13.0",
+    "gpus": [
+        {
+            "index": 0, "name": "NVIDIA H200", "state": "busy", "why": "power cap", "utilization_percent": 97,
+            "memory_used_bytes": 88 * GIB, "memory_total_bytes": 140 * GIB, "power_w": 700.2, "power_limit_w": 700.0,
+            "temperature_c": 71, "sm_clock_mhz": 1755,
+            "processes": [{"pid": 4321, "name": "sglang::sched\x1b[31m", "used_bytes": 87 * GIB, "launch": "L14"},
+                          {"pid": 99, "kind": "compute"}],
+        },
+        {"index": 1, "state": "broken", "why": "the GPU is lost", "processes": []},
+    ],
+}  # fmt: skip
+
+
+def drawn(width: int, note: str = "") -> str:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"), highlight=False)  # noqa: SIM115
+    with console.file:
+        console.print(board(TOLD, width, note))
+        return console.export_text()
+
+
+@pytest.mark.parametrize("width", [80, 92, 120, 200])
+def test_the_board_fits_the_terminal_and_cuts_no_figure(width: int) -> None:
+    text = drawn(width)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    for said in ("busy", "broken", "97 %", "88.0", "700", "71 °C", "1755 MHz", "L14", "4321", "99", "sglang::sched"):
+        assert said in text
+    assert "GPU 1 broken: the GPU is lost" in text
+    assert "\x1b" not in text
+
+
+def test_a_daemon_that_is_silent_leaves_the_last_look() -> None:
+    assert "The daemon does not answer" in drawn(100, "The daemon does not answer; this is what it said last.")
+
+
+def test_a_bar_is_drawn_to_an_eighth_and_never_beyond_its_room() -> None:
+    assert _bar(0.5, 4, "", "green").plain.rstrip() == "██"
+    assert _bar(0.53, 4, "", "green").plain.rstrip() == "██▏"
+    assert _bar(7.0, 4, "", "green").plain.rstrip() == "████"
+    assert _bar(None, 4, "x", "green").plain == "–"
+
+
+def test_in_a_pipe_it_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    table(TOLD["gpus"], COLUMNS)
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head.split() == ["GPU", "STATE", "NAME", "BUSY", "MEMORY", "POWER", "HEAT", "CLOCK", "WHY", "PROCESSES"]
+    assert "88.0 GiB of 140.0 GiB" in first
+    assert "L14 (pid 4321), ? (pid 99)" in first
+    assert second.split() == ["1", "broken", "the", "GPU", "is", "lost"]
+    assert headline(TOLD).endswith("driver 580.95.05, CUDA 13.0")
