@@ -93,6 +93,25 @@ def test_a_file_that_was_written_before_the_first_look_is_new(runtime: Runtime, 
     assert len(names(runtime)) == 1
 
 
+def test_one_that_ends_between_two_looks_is_not_missed(runtime: Runtime, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_bytes(b"no result\n")
+    os.utime(file, (1, 1))
+
+    async def scenario() -> None:
+        watch = BenchmarkFiles(runtime)
+        await watch.look()
+        runtime.live["benchmarks_running"] = running(tmp_path, "--output-file", "all.jsonl")
+        await watch.began(runtime.live["benchmarks_running"])
+        file.write_bytes(file.read_bytes() + BASE)
+        runtime.live["benchmarks_running"] = []
+        await watch.look()
+        await watch.look()
+
+    asyncio.run(scenario())
+    assert len(names(runtime)) == 1
+
+
 def test_a_run_that_a_hook_tells_too_counts_once(runtime: Runtime, tmp_path: Path) -> None:
     (tmp_path / "sglang_1201_24_random-ids.jsonl").write_bytes(BASE + STEPS)
 

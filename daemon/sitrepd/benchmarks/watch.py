@@ -44,6 +44,7 @@ class BenchmarkFiles(Service):
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._running: dict[tuple[int, Any], Seen] = {}
+        self._beginning = asyncio.Lock()
         runtime.live["benchmark_files"] = self
 
     async def run(self) -> None:
@@ -53,15 +54,21 @@ class BenchmarkFiles(Service):
 
     async def look(self) -> None:
         """Remember those that began, and take in what those wrote that are gone."""
-        told: list[Mapping[str, Any]] = self._runtime.live.get("benchmarks_running") or []
-        now = {(one["pid"], one["started_at"]): one for one in told}
-        for key, one in now.items():
-            if key not in self._running and one["cwd"]:
-                self._running[key] = await asyncio.to_thread(
-                    _seen, one["argv"], Path(one["cwd"]), one["started_at"].timestamp()
-                )
+        await self.began(self._told())
+        now = {_key(one) for one in self._told()}
         for key in [key for key in self._running if key not in now]:
             await self.take_in(self._running.pop(key), None)
+
+    def _told(self) -> Sequence[Mapping[str, Any]]:
+        return self._runtime.live.get("benchmarks_running") or ()
+
+    async def began(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """Remember those of them that are new. Discovery calls this: one that ends soon is gone at the next look."""
+        async with self._beginning:
+            for one in told:
+                if _key(one) not in self._running and one["cwd"]:
+                    at = one["started_at"].timestamp()
+                    self._running[_key(one)] = await asyncio.to_thread(_seen, one["argv"], Path(one["cwd"]), at)
 
     async def take_in(self, seen: Seen, session_id: int | None) -> list[int]:
         """The runs that were written since, by their numbers, also those that were stored already."""
@@ -116,6 +123,10 @@ class BenchmarkFiles(Service):
         number, found = await self._runtime.store.write_async(job)
         self._runtime.activity.touch(number)
         return found
+
+
+def _key(one: Mapping[str, Any]) -> tuple[int, Any]:
+    return one["pid"], one["started_at"]
 
 
 def _long_ago(argv: Sequence[str], folder: Path) -> Seen:

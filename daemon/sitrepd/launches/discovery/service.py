@@ -70,7 +70,10 @@ class Discovery(Service):
             await self._consider_all(found, told)
             out = await asyncio.to_thread(self._view, found, told)
             self.runtime.live["servers"] = out
-            self.runtime.live["benchmarks_running"] = [one.model_dump() for one in out.benchmarks]
+            running = self.runtime.live["benchmarks_running"] = [one.model_dump() for one in out.benchmarks]
+            files = self.runtime.live.get("benchmark_files")
+            if files is not None and running:
+                await files.began(running)
             return out
 
     # --- adopting ------------------------------------------------------------------------------------------------
