@@ -1,26 +1,37 @@
-"""Two profiles side by side."""
+"""Profiles by command line: told, read from files, put side by side."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
-import pytest
 from tests.cli.running import Sitrep
 
-from sitrepd.cli.profiles import differences
-from sitrepd.cli.timings import phases_of
+DATA = Path(__file__).parent.parent / "data" / "profiles"
 
 
-def test_any_two_of_calls_total_and_mean_give_the_third() -> None:
-    before = {
-        "phases": [{"name": "draft", "calls": 100, "mean_ms": 2.0}, {"name": "verify", "calls": 100, "total_ms": 600}]
-    }
-    after = {"phases": [{"name": "verify", "calls": 50, "total_ms": 270}, {"name": "extend", "mean_ms": 1.0}]}
-    draft, verify, extend = differences(before, after)
-    assert (draft["share"], draft["difference_percent"]) == ([25.0, None], None)
-    assert (verify["share"], verify["calls"], verify["mean_ms"]) == ([75.0, 100.0], [100, 50], [6.0, 5.4])
-    assert verify["difference_percent"] == pytest.approx(-10.0)
-    assert (extend["share"], extend["mean_ms"]) == ([None, None], [None, 1.0])
+@contextmanager
+def serving(told: dict[str, Any]) -> Iterator[str]:
+    """A server whose /server_info answers that."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/server_info" else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(told).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_it_is_printed_and_given_as_json(sitrep: Sitrep) -> None:
@@ -34,25 +45,31 @@ def test_it_is_printed_and_given_as_json(sitrep: Sitrep) -> None:
     assert "P9" in sitrep("profile", "diff", "P1", "P9").refused()
 
 
-def test_times_of_a_log() -> None:
-    log = "took=9 ms\n[EAGLE3_PROFILE] draft=1.5 ms verify: 20 ms\n[TP0] profile draft=500us n=3 verify=0.01s\r\n"
-    assert phases_of(log) == [
-        {"name": "draft", "calls": 2, "total_ms": 2.0, "mean_ms": 1.0},
-        {"name": "verify", "calls": 2, "total_ms": 30.0, "mean_ms": 15.0},
-    ]
-    assert phases_of("x took 3 h, y took 4", r"(?P<name>\w) took (?P<value>\d+)(?: (?P<unit>\w))?") == [
-        {"name": "y", "calls": 1, "total_ms": 4.0, "mean_ms": 4.0}
-    ]
-
-
 def test_a_log_becomes_a_profile(sitrep: Sitrep, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("[EAGLE3_PROFILE] draft=1.5 ms verify=20 ms\n" * 400)
     sitrep("init", "s").ok()
-    assert sitrep("profile", "read", str(log)).ok().out == "P1 stored: 2 phases.\n"
+    lines = sitrep("profile", "read", str(log), "--name", "slow").ok().out.splitlines()
+    assert lines[:2] == ["P1 stored: 2 phases.", "P1, slow, log"]
+    assert [line.split() for line in lines[3:5]] == [
+        ["draft", "7.0", "%", "400", "600", "1.5"], ["verify", "93.0", "%", "400", "8000", "20"],
+    ]  # fmt: skip
     told = sitrep("profile", "show", "P1", "--json").json
     assert told["phases"][1] == {"name": "verify", "calls": 400, "total_ms": 8000.0, "mean_ms": 20.0}
     log.write_text("nothing")
     for words in (("read", str(log)), ("read", str(log), "--pattern", "("), ("read", str(log), "--pattern", "x")):
         assert sitrep("profile", *words).code != 0
     assert len(sitrep("profile", "list", "--json").json["data"]) == 1
+
+
+def test_a_trace_and_a_server(sitrep: Sitrep) -> None:
+    sitrep("init", "s").ok()
+    told = sitrep("profile", "read", str(DATA / "torch-2.14-cpu.pt.trace.json.gz")).ok().out
+    for text in ("whole\nPHASE", "named on the CPU", "CPU, own time", "aten::addmm", "Nothing ran on a GPU"):
+        assert text in told
+    assert "PyTorch profiler" in sitrep("profile", "list").ok().out
+    with serving({"decode_log_interval": 10, "internal_states": [{"step_time_dict": {"4": [0.005]}}]}) as url:
+        assert "decode step, 4 running" in sitrep("profile", "read", url).ok().out
+    assert "does not answer" in sitrep("profile", "read", url).err
+    diff = sitrep("profile", "diff", "P1", "P2").ok().out
+    assert "decode steps" in diff

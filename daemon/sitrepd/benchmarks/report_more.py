@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from sitrepd.sections import Report, Section
 _LATEST = 50
 _POINTS = 12
 _TRIALS = 500
+_GROUP = 5
 
 
 def more_sections(report: Report) -> list[Section]:
@@ -19,17 +21,31 @@ def more_sections(report: Report) -> list[Section]:
 
 
 def _profiles(report: Report) -> Section:
-    found = r.rows(report, "profile", ("id", "launch_id", "benchmark_id"), limit=_LATEST)
-    names = ("name", "calls", "total_ms", "mean_ms")
+    columns = ("id", "launch_id", "benchmark_id", "name", "tool", "note")
+    found = r.rows(report, "profile", columns, limit=_LATEST)
+    names = ("name", "group", "share", "calls", "total_ms", "mean_ms")
     phases = r.children(report, ProfilePhaseRow, "profile_id", [row.id for row in found], names)
     items = [profile_item(row, phases.get(row.id, ())) for row in found]
     return _section(report, "profile", "profiles", "Profiles", 90, 65, items, "sitrep profile list")
 
 
 def profile_item(row: Any, phases: Sequence[Any]) -> dict[str, Any]:
+    """Of a group the first phases, which are the largest of a trace; `more` counts the others."""
     of = r.public("L", row.launch_id) or r.public("B", row.benchmark_id)
-    told = [r.present(name=p.name, calls=p.calls, total_ms=p.total_ms, mean_ms=p.mean_ms) for p in phases]
-    return {"id": f"P{row.id}", "ids": [f"P{row.id}"], "phases": told} | r.present(of=of)
+    seen: Counter[str | None] = Counter()
+    told = []
+    for one in phases:
+        seen[one.group] += 1
+        if one.group is None or seen[one.group] <= _GROUP:
+            figures = r.present(share=_tenth(one.share), calls=one.calls, total_ms=one.total_ms, mean_ms=one.mean_ms)
+            told.append({"name": one.name} | r.present(group=one.group) | figures)
+    return {"id": f"P{row.id}", "ids": [f"P{row.id}"], "phases": told} | r.present(
+        of=of, name=row.name, tool=row.tool, more=len(phases) - len(told) or None, note=row.note
+    )
+
+
+def _tenth(share: str | None) -> str | None:
+    return None if share is None else f"{float(share):.1f}"
 
 
 def _sweeps(report: Report) -> Section:

@@ -109,10 +109,11 @@ def _details(item: Mapping[str, Any]) -> Line:
 def _profiles(section: Section) -> Iterable[Line]:
     for item in section.items:
         of = str(item.get("of") or "")
-        phases = [{name: r.number(value) if name != "name" else value for name, value in one.items()}
+        phases = [{name: value if name in ("name", "group") else r.number(value) for name, value in one.items()}
                   for one in item["phases"]]  # fmt: skip
         launch, benchmark = (of if of.startswith(prefix) else None for prefix in "LB")
-        yield told(type="profile", key=item["id"], launch=launch, benchmark=benchmark, phases=phases)
+        more = {name: item.get(name) for name in ("name", "tool", "note")}
+        yield told(type="profile", key=item["id"], launch=launch, benchmark=benchmark, phases=phases, **more)
 
 
 def _sweeps(section: Section) -> Iterable[Line]:

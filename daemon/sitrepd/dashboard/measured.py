@@ -10,6 +10,7 @@ from markupsafe import Markup
 from sitrepd.benchmarks.comparing import Asked, decided
 from sitrepd.benchmarks.curves import Curve, curves
 from sitrepd.benchmarks.metrics import decimals, display_text
+from sitrepd.benchmarks.profiles.found import mean_ms, shares, total_ms
 from sitrepd.benchmarks.statistics import mean_interval, outlier, sample
 from sitrepd.benchmarks.tables import interval, meaning
 from sitrepd.dashboard.view import View
@@ -56,5 +57,16 @@ def _judged(view: View, public_id: str) -> tuple[Any, str, str, str] | None:
     return None
 
 
-PAGES: Mapping[str, Callable[[View, Any], dict[str, Any]]] = {"benchmark": benchmark}
+def profile(view: View, told: Any) -> dict[str, Any]:  # noqa: ARG001
+    """Its phases by group, with their shares."""
+    phases = [one.model_dump() for one in told.phases]
+    rows = [
+        {**phase, "share": share, "total_ms": total_ms(phase), "mean_ms": mean_ms(phase)}
+        for phase, share in zip(phases, shares(phases), strict=True)
+    ]
+    groups = dict.fromkeys(row["group"] for row in rows)
+    return {"groups": [(group, [row for row in rows if row["group"] == group]) for group in groups]}
+
+
+PAGES: Mapping[str, Callable[[View, Any], dict[str, Any]]] = {"benchmark": benchmark, "profile": profile}
 """By the word of the noun, which is the name of the template too."""

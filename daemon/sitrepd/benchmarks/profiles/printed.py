@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections.abc import Iterable
 
-import typer
+from sitrepd.benchmarks.profiles.found import Phase, ProfileError
 
 _LINE = re.compile(r"profil", re.IGNORECASE)
 _PAIR = re.compile(r"(?P<name>[A-Za-z_][\w./-]*)\s*[=:]\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>ms|us|µs|ns|s)\b")
 _MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}
 
 
-def phases_of(text: str, pattern: str | None = None) -> list[dict[str, Any]]:
+def printed_phases(lines: Iterable[str], pattern: str | None = None) -> list[Phase]:
     """Calls and milliseconds by phase, in the order in which they first come.
 
     A pattern has the groups `name` and `value`, and may have `unit` (s, ms, us, ns; ms if absent). Without one, pairs
@@ -21,7 +21,7 @@ def phases_of(text: str, pattern: str | None = None) -> list[dict[str, Any]]:
     """
     found: dict[str, list[float]] = {}
     finder = _compiled(pattern) if pattern else _PAIR
-    for line in text.splitlines():
+    for line in lines:
         if pattern is None and not _LINE.search(line):
             continue
         for match in finder.finditer(line):
@@ -34,19 +34,16 @@ def phases_of(text: str, pattern: str | None = None) -> list[dict[str, Any]]:
             if told["name"] and math.isfinite(value) and value >= 0:
                 found.setdefault(told["name"], []).append(value)
     return [
-        {
-            "name": name, "calls": len(values), "total_ms": round(math.fsum(values), 6),
-            "mean_ms": round(math.fsum(values) / len(values), 6),
-        }
+        Phase(name, None, len(values), math.fsum(values), math.fsum(values) / len(values))
         for name, values in found.items()
-    ]  # fmt: skip
+    ]
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         found = re.compile(pattern)
     except re.error as error:
-        raise typer.BadParameter(f"{pattern!r} is no regular expression: {error}.") from error
+        raise ProfileError(f"{pattern!r} is no regular expression: {error}.") from error
     if not {"name", "value"} <= found.groupindex.keys():
-        raise typer.BadParameter("the pattern needs the groups (?P<name>…) and (?P<value>…).")
+        raise ProfileError("The pattern needs the groups (?P<name>…) and (?P<value>…).")
     return found

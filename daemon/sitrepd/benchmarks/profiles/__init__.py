@@ -1,0 +1,1 @@
+"""Profiles from what other tools write: traces, summaries, a server's step times, times in a log."""
