@@ -34,7 +34,8 @@ _TRIGGERS = re.compile(
     r"|refused|POST /"
     r"|Unknown|not compatible|is used by|oom-kill|MiB|Response \[|larger than|not enough|Not enough|No available"
     r"|lower your|exceed"
-    r"|longer than|requires|terminate called|double free|free\(\)|stale"
+    r"|longer than|[a-z] denied|unknown (?:shorthand )?flag|duplicate session|no server running"
+    r"|requires|terminate called|double free|free\(\)|stale"
 )
 _IGNORED = re.compile(
     r"Ignore import error|server_args=|Warning: |UserWarning|FutureWarning|DeprecationWarning|is deprecated"

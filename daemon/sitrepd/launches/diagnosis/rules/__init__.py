@@ -10,6 +10,7 @@ from sitrepd.launches.diagnosis.rules import (
     distributed,
     files,
     kernels,
+    launcher,
     llama_cpp,
     memory,
     model,
@@ -19,6 +20,7 @@ from sitrepd.launches.diagnosis.rules import (
 
 RULES: tuple[Rule, ...] = (
     *command.ARGUMENTS,
+    *launcher.RULES,
     *device.FAULTS,
     *distributed.PORTS,
     *distributed.SHARED_MEMORY,
