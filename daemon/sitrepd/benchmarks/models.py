@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import Index
 from sqlmodel import Field as Column
 
+from sitrepd.benchmarks.running.models import BenchmarkJob as BenchmarkJob
 from sitrepd.shapes import (
     BenchmarkRef,
     Count,
@@ -51,6 +52,16 @@ class Benchmark(FactRow, table=True):
     marks: list[str] | None = json_field(nullable=True)
     artifact: str | None = None
     digest: str | None = Column(default=None, index=True)
+    original: dict[str, Any] | None = json_field(nullable=True)
+
+
+class BenchmarkMapping(Row, table=True):
+    """Where the fields of somebody's own JSON or CSV have what a benchmark has; see `parsers.mapped`."""
+
+    __tablename__ = "benchmark_mapping"
+
+    name: str = Column(primary_key=True)
+    fields: dict[str, Any] = json_field()
 
 
 class BenchmarkMetric(MetricColumns, table=True):
@@ -101,7 +112,10 @@ class BenchmarkCreate(BenchmarkFields, FactIn):
 
 
 class BenchmarkPublic(BenchmarkFields, FactOut):
-    digest: str | None = Field(None, description="SHA-256 of the file it was read from.")
+    digest: str | None = Field(None, description="SHA-256 of what was measured: the same run is stored once.")
+    original: dict[str, Any] | None = Field(
+        None, description="The file that it was read from: `sha256`, `bytes`, `name`, and whether it is `kept`."
+    )
 
 
 BenchmarkUpdate = partial(BenchmarkFields, "BenchmarkUpdate")

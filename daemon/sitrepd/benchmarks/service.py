@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -31,6 +31,9 @@ class Told:
     launch: str | None = None
     name: str | None = None
     baseline: bool = False
+    marks: tuple[str, ...] = ()
+    original: Mapping[str, Any] | None = None
+    """The file that was kept of it, see `originals`."""
 
 
 def take_in(
@@ -47,34 +50,44 @@ def take_in(
             known.append(same)
             continue
         launch, note = (told.launch, None) if told.launch else find_launch(db, scope, run.server)
-        row = facts.tell(db, scope.registry.by_word["benchmark"], _create(run, told, launch), scope)
-        row.digest = digest
-        db.add(row)
+        row = store_one(db, scope, run, replace(told, launch=launch))
         new.append(row)
         if note:
             notes.append(f"{ids.public_id('B', row.id)}: {note}")
     return new, known, notes
 
 
+def store_one(db: Session, scope: Scope, run: ParsedBenchmark, told: Told) -> Benchmark:
+    """The row of a run that is not stored yet."""
+    row: Benchmark = facts.tell(db, scope.registry.by_word["benchmark"], _create(run, told), scope)
+    row.digest = digest_of(run)
+    row.original = dict(told.original) if told.original else None
+    db.add(row)
+    return row
+
+
 def digest_of(run: ParsedBenchmark) -> str:
     """SHA-256 of what was measured, however the file was laid out: tools append to one file run after run."""
     measured = [run.tool, run.config, run.workload, [[one.name, str(one.value)] for one in run.metrics]]
+    if run.twin is not None:
+        measured.append(run.twin)
     return hashlib.sha256(
         simplejson.dumps(measured, sort_keys=True, use_decimal=True, default=str).encode()
     ).hexdigest()
 
 
-def _create(run: ParsedBenchmark, told: Told, launch: str | None) -> BenchmarkCreate:
+def _create(run: ParsedBenchmark, told: Told) -> BenchmarkCreate:
     return BenchmarkCreate(
         name=told.name or run.name,
-        launch=launch,
+        launch=told.launch,
         tool=run.tool,
         baseline=told.baseline,
         config=run.config,
         workload=run.workload,
         metrics={one.name: Measure(value=one.value, unit=one.unit, better=one.better) for one in run.metrics},
         note=" ".join(run.notes) or None,
-        artifact=told.filename,
+        marks=list(told.marks),
+        artifact=told.filename or None,
     )
 
 

@@ -61,9 +61,10 @@ def _routers() -> Sequence[APIRouter]:
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.benchmarks.running.service import BenchmarkJobs
     from sitrepd.benchmarks.watch import BenchmarkFiles
 
-    return (BenchmarkFiles(runtime),)
+    return BenchmarkFiles(runtime), BenchmarkJobs(runtime)
 
 
 SLICE = Slice(

@@ -66,9 +66,14 @@ class BenchmarkFiles(Service):
         """Remember those of them that are new. Discovery calls this: one that ends soon is gone at the next look."""
         async with self._beginning:
             for one in told:
-                if _key(one) not in self._running and one["cwd"]:
+                if _key(one) not in self._running and one["cwd"] and not self._is_ours(one["argv"]):
                     at = one["started_at"].timestamp()
                     self._running[_key(one)] = await asyncio.to_thread(_seen, one["argv"], Path(one["cwd"]), at)
+
+    def _is_ours(self, argv: Sequence[str]) -> bool:
+        """A run of our own is taken in by whoever runs it, with what the server told of it."""
+        folder = str(self._runtime.settings.data_dir / "benchmarks")
+        return any(folder in word for word in argv)
 
     async def take_in(self, seen: Seen, session_id: int | None) -> list[int]:
         """The runs that were written since, by their numbers, also those that were stored already."""

@@ -171,7 +171,7 @@ class Launches(Service):
         follower = adopt.follower(row, launched.logs[0].path if launched.logs else None, position)
         ready = row.ready_at is not None
         watch = Watch(number, launched, engine, facts, follower, row.parser_state, ready=ready)
-        watch.readiness.may_disturb = lambda: not self.runtime.live.get("benchmarks_running")
+        watch.readiness.may_disturb = lambda: not self._is_measured()
         watch.readiness.net_of = launched.identity.pid if (row.process or {}).get("container") else None
         watch.resume(row.state if row.state in ALIVE else "starting", phases)
         watch.suspect, watch.stillness = row.suspect, stillness.of(self.runtime, self._estimates, watch)
@@ -183,6 +183,11 @@ class Launches(Service):
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch
         self._estimates.begin(number)
+
+    def _is_measured(self) -> bool:
+        """Whether a benchmark runs, by somebody or by us: then nothing is asked that makes a server generate."""
+        jobs = self.runtime.live.get("benchmark_jobs")
+        return bool(self.runtime.live.get("benchmarks_running")) or (jobs is not None and jobs.busy)
 
     async def adopt(self, server: Server, details: Details) -> int:
         """Follow a server that somebody else has started, as a launch; its number."""

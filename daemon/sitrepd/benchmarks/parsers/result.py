@@ -48,3 +48,5 @@ class ParsedBenchmark:
     server: ServerFacts
     digest: str
     line: int
+    twin: str | None = None
+    """Tells runs apart that measured exactly the same, where these are two all the same."""

@@ -1,0 +1,47 @@
+"""What is asked for when a benchmark is to be run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from sitrepd.shapes import Flag, Name, Shape, Text, Whole, example
+
+ToolName = Literal["sglang", "sglang-rust", "vllm", "guidellm", "aiperf", "command"]
+_MOST_REPEATS = 100
+_MOST_HOURS_S = 7 * 24 * 3600.0
+
+
+class BenchAsked(Shape):
+    """A benchmark to run against a launch."""
+
+    model_config = example({"launch": "L14", "preset": "quick", "repeat": 5})
+
+    launch: Text = Field(description="The server to measure: its id.")
+    tool: ToolName = "sglang"
+    preset: Name | None = Field(None, description="A named workload: quick, latency, throughput, or one of the user's.")
+    flags: list[Text] = Field(
+        default_factory=list,
+        description="More flags for the tool; of `command` its words, in which {base_url}, {host}, {port}, {model}, "
+        "{output} and {launch} are filled in.",
+    )
+    repeat: Whole = Field(1, ge=1, le=_MOST_REPEATS, description="How many times it is measured.")
+    warmup: Flag | None = Field(
+        None, description="Run it once unmeasured first, with few requests; true for all but `command` if absent."
+    )
+    name: Name | None = Field(None, description="What its runs are called, all of them.")
+    config: dict[str, Any] = Field(default_factory=dict, description="Added to what is compared.")
+    workload: dict[str, Any] = Field(default_factory=dict, description="Added to what was asked of the server.")
+    mapping: Name | None = Field(None, description="Which fields of the JSON that a `command` writes are what.")
+    baseline: Flag = False
+    session: Text | None = Field(None, description="The session that its runs belong to; the launch's if absent.")
+    trial: Whole | None = None
+    timeout_s: float | None = Field(
+        None, gt=0, le=_MOST_HOURS_S, description="Seconds after which a single run is ended; two hours if absent."
+    )
+    wait_s: float = Field(
+        0, ge=0, le=_MOST_HOURS_S, description="Seconds to wait until the server is ready; else it must be."
+    )
+    cwd: Text | None = Field(None, description="The folder that a `command` runs in.")
+    env: dict[str, Text] | None = Field(None, description="Set in its environment.")

@@ -1,0 +1,32 @@
+"""How many requests a benchmark has had answered, by the bar that it prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_TAIL_BYTES = 8192
+_BAR = re.compile(r"(\d+)/(\d+) \[")
+_ANNOUNCED = re.compile(r"Running (\d+) requests on")
+
+
+def read_progress(path: Path) -> tuple[int | None, int | None]:
+    """(requests done, of how many), from the end of what was printed; None where it does not say."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None, None
+    return parse_progress(text)
+
+
+def parse_progress(text: str) -> tuple[int | None, int | None]:
+    """The last bar counts; where there is none, what was announced is known and none is done."""
+    bars = _BAR.findall(text)
+    if bars:
+        done, total = bars[-1]
+        return int(done), int(total)
+    announced = _ANNOUNCED.findall(text)
+    return (None, int(announced[-1])) if announced else (None, None)

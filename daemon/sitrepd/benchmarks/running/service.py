@@ -1,0 +1,165 @@
+"""Runs benchmarks one after another for each launch, goes on with those of an earlier daemon, and stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from sitrepd.benchmarks.running import prepare, rows
+from sitrepd.benchmarks.running.asked import BenchAsked
+from sitrepd.benchmarks.running.models import LIVING, BenchmarkJob, JobOut, job_out
+from sitrepd.benchmarks.running.work import Stopped, Work
+from sitrepd.errors import SitrepError, UnknownId
+from sitrepd.launches.launchers.local import LocalLauncher
+from sitrepd.runtime import Runtime
+from sitrepd.services import Service
+
+log = logging.getLogger(__name__)
+
+
+class BenchmarkJobs(Service):
+    """`runtime.live["benchmark_jobs"]`; what it does with a process is done by `Work`."""
+
+    name = "benchmark jobs"
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.launcher = LocalLauncher()
+        self.restored = asyncio.Event()
+        self._works: dict[int, Work] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
+        runtime.live["benchmark_jobs"] = self
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is being measured now: then no server is asked for what would make it generate."""
+        return any(work.measures for work in self._works.values())
+
+    async def run(self) -> None:
+        """Go on with what an earlier daemon had begun; each job has a task of its own."""
+        if not self.restored.is_set():
+            for row in await asyncio.to_thread(self._unfinished):
+                if row.id not in self._tasks:
+                    self._begin(row, rows.asked_of(row))
+            self.restored.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _unfinished(self) -> list[BenchmarkJob]:
+        """Those that have a process first, since they have the turn."""
+        with self.runtime.store.read() as db:
+            found = db.exec(select(BenchmarkJob).where(col(BenchmarkJob.state).in_(LIVING))).all()
+        return sorted(found, key=lambda row: (row.state == "queued", row.id))
+
+    async def start(self, asked: BenchAsked, session_id: int | None, provenance: str) -> int:
+        """Check what is asked for, write it down, and begin; raises SitrepError before anything has run."""
+        launch = await prepare.checked(self.runtime, asked)
+        told = session_id if session_id is not None else launch.session_id
+        row = await self.runtime.store.write_async(lambda db: rows.insert(db, asked, launch, told, provenance))
+        self._begin(row, asked)
+        return row.id or 0
+
+    def _begin(self, row: BenchmarkJob, asked: BenchAsked) -> None:
+        number = row.id or 0
+        self._works[number] = Work(self.runtime, self.launcher, number, asked, stopping=row.stop_asked)
+        turn = self._turns.setdefault(row.launch_id, asyncio.Lock())
+        task = asyncio.create_task(self._do(number, turn), name=f"sitrep-benchmark-{number}")
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._forget(number))
+
+    def _forget(self, number: int) -> None:
+        self._tasks.pop(number, None)
+        self._works.pop(number, None)
+
+    async def _do(self, number: int, turn: asyncio.Lock) -> None:
+        work = self._works[number]
+        try:
+            async with turn:
+                await work.do()
+        except Stopped:
+            await self._end(number, "stopped", None)
+        except SitrepError as error:
+            await self._end(number, error.extra.get("state", "failed"), error.detail)
+        except Exception as error:
+            log.exception("benchmark job %d", number)
+            await self._end(number, "failed", f"Sitrep itself failed: {type(error).__name__}: {error}")
+        else:
+            await self._end(number, "done", None)
+
+    async def _end(self, number: int, state: str, error: str | None) -> None:
+        await self.runtime.store.write_async(lambda db: rows.end(db, number, state, error))
+
+    async def stop(self, number: int) -> JobOut:
+        """End it and its process; what it has measured so far stays."""
+        await self.restored.wait()
+        work, task = self._works.get(number), self._tasks.get(number)
+        if work is not None and task is not None:
+            # First what is meant, then the signal: a daemon that dies in between goes on with it when it is back.
+            await self.runtime.store.write_async(lambda db: rows.ask_stop(db, number))
+            work.stop()
+            await _finished(task)
+        return self.out(number)
+
+    async def ended(self, number: int) -> JobOut:
+        """Wait for its end, however many daemons that takes."""
+        await self.restored.wait()
+        task = self._tasks.get(number)
+        if task is not None:
+            await _finished(task)
+        return self.out(number)
+
+    def out(self, number: int) -> JobOut:
+        """How far it is at this moment."""
+        with self.runtime.store.read() as db:
+            row = rows.job(db, number)
+        if row is None:
+            raise UnknownId(f"There is no benchmark job {number}; `sitrep bench jobs` lists them.")
+        return self.now(row)
+
+    def now(self, row: BenchmarkJob) -> JobOut:
+        """A row with the requests that are done by now."""
+        told, work = job_out(row), self._works.get(row.id or 0)
+        if work is not None and told.is_living:
+            told.done, told.total = work.progress
+        return told
+
+
+async def _finished(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task of its own, which goes on where the one who waits is cancelled."""
+    await asyncio.wait([task])
+
+
+def _service(runtime: Runtime) -> BenchmarkJobs:
+    found: BenchmarkJobs = runtime.live["benchmark_jobs"]
+    return found
+
+
+async def start(
+    runtime: Runtime, asked: BenchAsked, session_id: int | None = None, provenance: str = "observed"
+) -> int:
+    """The number of the job; raises SitrepError where it cannot be run, before anything has."""
+    return await _service(runtime).start(asked, session_id, provenance)
+
+
+def ended(runtime: Runtime, number: int) -> Coroutine[Any, Any, JobOut]:
+    """Its end; may be asked for again by a later daemon."""
+    return _service(runtime).ended(number)
+
+
+def stop(runtime: Runtime, number: int) -> Coroutine[Any, Any, JobOut]:
+    return _service(runtime).stop(number)
+
+
+def job_of_trial(db: Session, trial: int) -> BenchmarkJob | None:
+    """The newest job of a trial: how one whose daemon died between the start and its own commit finds it again."""
+    query = select(BenchmarkJob).where(BenchmarkJob.trial == trial).order_by(col(BenchmarkJob.id).desc()).limit(1)
+    return db.exec(query).first()

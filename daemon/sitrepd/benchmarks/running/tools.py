@@ -1,0 +1,240 @@
+"""The tools that measure: how each is called for a server, and where it writes what it has measured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sitrepd.benchmarks.running import rust_client
+from sitrepd.benchmarks.running.flags import has, options_in, set_value, value_of, with_default
+from sitrepd.benchmarks.running.presets import Preset
+from sitrepd.benchmarks.running.target import Target
+from sitrepd.errors import InvalidFact
+
+_WARM_MOST = 64
+_WARM_ELSE = 8
+_OWN_PROMPTS = 1000
+"""What `bench_serving` sends where nothing is said."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One run of a tool: its words, what is set in its environment, and the file (or folder) that it will write."""
+
+    argv: tuple[str, ...]
+    output: Path
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    requests: int | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be run; `help` is what the tool says of its own options, None where that was not to be had."""
+
+    target: Target
+    preset: Preset
+    flags: Sequence[str]
+    folder: Path
+    warming: bool = False
+    repeated: bool = False
+    own_warmup: bool = True
+    help: str | None = None
+
+    def knows(self, option: str) -> bool:
+        """Whether the tool surely has it."""
+        return self.help is not None and option in options_in(self.help)
+
+
+def program(tool: str, target: Target) -> list[str]:
+    """The words that start a tool; raises InvalidFact where it is not installed."""
+    if tool in ("sglang", "sglang-rust"):
+        if target.python is None:
+            why = target.why_no_python or "it is not known which Python it runs on"
+            raise InvalidFact(f"{target.launch} cannot be measured with {tool}: {why}.")
+        start = [target.python, *target.options]
+        return [*start, "-m", "sglang.bench_serving"] if tool == "sglang" else [*start, rust_client.__file__]
+    name = {"vllm": "vllm"}.get(tool, tool)
+    beside = Path(target.python).parent / name if target.python else None
+    if beside is not None and os.access(beside, os.X_OK):
+        found: str | None = str(beside)
+    else:
+        found = shutil.which(name, path=target.env.get("PATH")) or shutil.which(name)
+    if found is None:
+        raise InvalidFact(
+            f"{name} is not installed beside {target.python or 'the server'} nor on the PATH: `pip install {name}`, or "
+            "measure with another --tool."
+        )
+    return {"vllm": [found, "bench", "serve"], "guidellm": [found, "benchmark"], "aiperf": [found, "profile"]}[tool]
+
+
+def help_words(tool: str, target: Target) -> list[str] | None:
+    """The command that prints a tool's options; None for one that is not asked."""
+    return [*program(tool, target), "--help"] if tool in ("sglang", "sglang-rust") else None
+
+
+def call(tool: str, wanted: Wanted) -> Call:
+    """One run of the tool as it is wanted."""
+    return _CALLS[tool](wanted)
+
+
+def _sglang(wanted: Wanted) -> Call:
+    output = wanted.folder / "result.jsonl"
+    target = wanted.target
+    words = _with_workload(wanted)
+    words = with_default(words, "--backend", "sglang")
+    words = with_default(words, "--base-url", target.url)
+    if target.model:
+        words = with_default(words, "--model", target.model)
+    if target.served_name and wanted.knows("--served-model-name"):
+        words = with_default(words, "--served-model-name", target.served_name)
+    if wanted.own_warmup and wanted.knows("--warmup-requests"):
+        words = with_default(words, "--warmup-requests", "0")
+    if wanted.knows("--flush-cache") and (wanted.repeated or wanted.preset.prompts):
+        words = with_default(words, "--flush-cache")
+    words = set_value(words, "--output-file", str(output))
+    return Call((*program("sglang", target), *words), output, target.surroundings(), _requests(words, _OWN_PROMPTS))
+
+
+def _rust(wanted: Wanted) -> Call:
+    found = _sglang(wanted)
+    at = len(program("sglang", wanted.target))
+    return Call((*program("sglang-rust", wanted.target), *found.argv[at:]), found.output, found.env, found.requests)
+
+
+def _with_workload(wanted: Wanted) -> list[str]:
+    """A preset in the flags of `bench_serving`; what the flags say comes first."""
+    preset, words = wanted.preset, [*wanted.preset.flags, *wanted.flags]
+    if preset.prompts:
+        words = with_default(words, "--num-prompts", str(preset.prompts))
+    if preset.input_len or preset.output_len:
+        words = with_default(words, "--dataset-name", _data_set(wanted.help))
+        words = with_default(words, "--random-range-ratio", "1")
+    if preset.input_len:
+        words = with_default(words, "--random-input-len", str(preset.input_len))
+    if preset.output_len:
+        words = with_default(words, "--random-output-len", str(preset.output_len))
+    if preset.concurrency:
+        words = with_default(words, "--max-concurrency", str(preset.concurrency))
+    if preset.request_rate:
+        words = with_default(words, "--request-rate", f"{preset.request_rate:g}")
+    return set_value(words, "--num-prompts", str(_few(words))) if wanted.warming else words
+
+
+def _data_set(help_text: str | None) -> str:
+    """Random tokens: `random` would download the conversations that it cuts its prompts from."""
+    return "random" if help_text is not None and "random-ids" not in help_text else "random-ids"
+
+
+def _few(words: Sequence[str]) -> int:
+    """As many requests as run at a time: what they meet is what the measured ones will meet."""
+    at_a_time = _number(value_of(words, "--max-concurrency")) or _WARM_ELSE
+    return max(1, min(_requests(words, _OWN_PROMPTS), at_a_time, _WARM_MOST))
+
+
+def _requests(words: Sequence[str], otherwise: int) -> int:
+    return _number(value_of(words, "--num-prompts")) or otherwise
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isdigit() else None
+
+
+def _vllm(wanted: Wanted) -> Call:
+    output = wanted.folder / "result.json"
+    target, preset = wanted.target, wanted.preset
+    words = [*preset.flags, *wanted.flags]
+    words = with_default(words, "--backend", "openai")
+    words = with_default(words, "--base-url", target.url)
+    if target.model:
+        words = with_default(words, "--model", target.model)
+    if target.served_name:
+        words = with_default(words, "--served-model-name", target.served_name)
+    if preset.input_len or preset.output_len:
+        words = with_default(with_default(words, "--dataset-name", "random"), "--ignore-eos")
+        words = with_default(words, "--random-input-len", str(preset.input_len or 1024))
+        words = with_default(words, "--random-output-len", str(preset.output_len or 128))
+    if preset.prompts:
+        words = with_default(words, "--num-prompts", str(preset.prompts))
+    if preset.concurrency:
+        words = with_default(words, "--max-concurrency", str(preset.concurrency))
+    if preset.request_rate:
+        words = with_default(words, "--request-rate", f"{preset.request_rate:g}")
+    if wanted.warming:
+        words = set_value(words, "--num-prompts", str(_few(words)))
+    words = [*words, "--save-result"] if not has(words, "--save-result") else words
+    words = set_value(set_value(words, "--result-dir", str(wanted.folder)), "--result-filename", output.name)
+    return Call((*program("vllm", target), *words), output, target.surroundings(), _requests(words, _OWN_PROMPTS))
+
+
+def _guidellm(wanted: Wanted) -> Call:
+    output = wanted.folder / "result.json"
+    target, preset = wanted.target, wanted.preset
+    words = [*preset.flags, *wanted.flags]
+    words = with_default(words, "--target", target.url)
+    if target.served_name or target.model:
+        words = with_default(words, "--model", target.served_name or target.model)
+    if target.model:
+        words = with_default(words, "--processor", target.model)
+    if preset.input_len or preset.output_len:
+        data = f"prompt_tokens={preset.input_len or 1024},output_tokens={preset.output_len or 128}"
+        words = with_default(words, "--data", data)
+    if preset.concurrency and not has(words, "--profile"):
+        words = with_default([*words, "--profile", "concurrent"], "--rate", str(preset.concurrency))
+    if preset.prompts:
+        words = with_default(words, "--max-requests", str(preset.prompts))
+    if wanted.warming:
+        words = set_value(words, "--max-requests", str(min(preset.prompts or _WARM_ELSE, _WARM_ELSE)))
+    words = set_value(words, "--output-path", str(output))
+    return Call((*program("guidellm", target), *words), output, target.surroundings())
+
+
+def _aiperf(wanted: Wanted) -> Call:
+    output = wanted.folder / "artifacts"
+    target, preset = wanted.target, wanted.preset
+    words = [*preset.flags, *wanted.flags]
+    words = with_default(words, "--url", target.url)
+    if target.served_name or target.model:
+        words = with_default(words, "--model", target.served_name or target.model)
+    if target.model:
+        words = with_default(words, "--tokenizer", target.model)
+    words = with_default(with_default(words, "--endpoint-type", "completions"), "--streaming")
+    if preset.input_len:
+        words = with_default(words, "--synthetic-input-tokens-mean", str(preset.input_len))
+    if preset.output_len:
+        words = with_default(words, "--output-tokens-mean", str(preset.output_len))
+    if preset.concurrency:
+        words = with_default(words, "--concurrency", str(preset.concurrency))
+    if preset.prompts:
+        words = with_default(words, "--request-count", str(preset.prompts))
+    if wanted.warming:
+        words = set_value(words, "--request-count", str(min(preset.prompts or _WARM_ELSE, _WARM_ELSE)))
+    words = with_default(words, "--ui", "simple")
+    words = set_value(words, "--artifact-dir", str(output))
+    return Call((*program("aiperf", target), *words), output, target.surroundings(), preset.prompts)
+
+
+def _command(wanted: Wanted) -> Call:
+    target, output = wanted.target, wanted.folder / "result.json"
+    values = {
+        "base_url": target.url, "host": target.host, "port": str(target.port), "model": target.model or "",
+        "output": str(output), "launch": target.launch,
+    }  # fmt: skip
+    words = tuple(filled(word, values) for word in wanted.flags)
+    env = {f"SITREP_{name.upper()}": value for name, value in values.items()}
+    return Call(words, output, env)
+
+
+def filled(word: str, values: Mapping[str, str]) -> str:
+    """`{name}` replaced where the name is one of these; other braces stay, as JSON has them."""
+    for name, value in values.items():
+        word = word.replace("{" + name + "}", value)
+    return word
+
+
+_CALLS: dict[str, Callable[[Wanted], Call]] = {
+    "sglang": _sglang, "sglang-rust": _rust, "vllm": _vllm, "guidellm": _guidellm, "aiperf": _aiperf,
+    "command": _command,
+}  # fmt: skip
