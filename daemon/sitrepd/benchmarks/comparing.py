@@ -9,8 +9,9 @@ from fastapi import Depends, Query, Response
 from pydantic import BaseModel, Field
 from sqlmodel import Session
 
+from sitrepd import facts
 from sitrepd.benchmarks import service
-from sitrepd.errors import InvalidFact, NoSession
+from sitrepd.errors import InvalidFact, NoSession, UnknownId
 from sitrepd.facts import Scope
 from sitrepd.redact import redact_text
 from sitrepd.routing import HintDep, ReadDep, RuntimeDep, SessionId, api_router, problems, session_id
@@ -18,6 +19,7 @@ from sitrepd.slices import Registry
 
 if TYPE_CHECKING:
     from sitrepd.benchmarks.decide import Decision
+    from sitrepd.benchmarks.speculative import Model
 
 router = api_router("benchmarks")
 
@@ -164,20 +166,134 @@ def table(
     return Response(as_markdown(told), media_type="text/markdown; charset=utf-8")
 
 
+class ExpectedSteps(BaseModel):
+    """One number of speculative steps; speed-ups are to the baseline."""
+
+    steps: int
+    tokens: float = Field(description="Tokens of a step: the measured accept length, else the expected one.")
+    cost: float = Field(description="Of a step, in plain decode steps.")
+    expected: float
+    measured: float | None = None
+    off_percent: float | None = Field(None, description="How far the expected speed-up is from the measured one.")
+    ids: list[str] = Field(default_factory=list)
+
+
+class SpeculativeModel(BaseModel):
+    """What a model of speculative decoding expects, beside what was measured."""
+
+    acceptance: float = Field(description="The chance of a draft to be accepted.")
+    acceptance_from: str
+    base_cost: float = Field(description="Of verifying and the rest of a step, in plain decode steps.")
+    draft_cost: float = Field(description="Of each draft, in plain decode steps.")
+    costs_from: str
+    best: list[int] = Field(description="The fastest number of steps, then those as good; 0 is no speculation.")
+    rows: list[ExpectedSteps]
+    misfit_percent: float | None = Field(None, description="Root mean square of what it is off.")
+    blind_percent: float | None = Field(None, description="The same of points that the fit had not seen.")
+    notes: list[str] = Field(default_factory=list)
+    formula: str = "speed-up = tokens / cost; tokens = (1 - a^(k+1)) / (1 - a); cost = base + k * draft"
+
+
+class AskedModel(BaseModel):
+    """What the model is told, besides what was measured."""
+
+    accept_rate: float | None = None
+    profile: str | None = None
+    profile_steps: int | None = None
+    plain_ms: float | None = None
+
+
+def _asked_model(
+    accept_rate: Annotated[float | None, Query(ge=0, le=1, description="The chance of a draft to be accepted.")] = None,
+    profile: Annotated[str | None, Query(description="A profile with phases of draft and verify.")] = None,
+    profile_steps: Annotated[int | None, Query(ge=1, le=1000, description="The steps that it was made with.")] = None,
+    plain_ms: Annotated[float | None, Query(gt=0, description="Milliseconds of a plain decode step.")] = None,
+) -> AskedModel:
+    return AskedModel(accept_rate=accept_rate, profile=profile, profile_steps=profile_steps, plain_ms=plain_ms)
+
+
+AskedModelDep = Annotated[AskedModel, Depends(_asked_model)]
+
+
+def modelled(db: Session, registry: Registry, told: Decision, asked: AskedModel) -> Model:
+    """The model of a comparison; InvalidFact says what is missing."""
+    from sitrepd.benchmarks.speculating import model_of
+
+    phases, steps = None, asked.profile_steps
+    if asked.profile is not None:
+        noun = registry.by_word["profile"]
+        row = facts.get(db, noun, asked.profile)
+        phases = [one.model_dump() for one in facts.publish_one(db, registry, noun, row).phases]
+        steps = steps or _steps_of(db, registry, row)
+    return model_of(told, asked.accept_rate, phases, steps, asked.plain_ms)
+
+
+def _steps_of(db: Session, registry: Registry, profile: Any) -> int | None:
+    """The steps of the run or the launch that a profile is of."""
+    if profile.benchmark_id:
+        benchmark: Any = db.get(registry.by_word["benchmark"].table, profile.benchmark_id)
+        config = benchmark.config
+    elif profile.launch_id:
+        launch: Any = db.get(registry.by_word["launch"].table, profile.launch_id)
+        config = launch.settings or {}
+    else:
+        return None
+    steps = (config or {}).get("speculative_num_steps")
+    return steps if isinstance(steps, int) else None
+
+
+@router.get(
+    "/sessions/{fact_session}/comparison/speculative", name="get_speculative_model", response_model=SpeculativeModel,
+    response_model_exclude_none=True, responses=problems(NoSession, InvalidFact, UnknownId),
+)  # fmt: skip
+def speculative(told: DecisionDep, db: ReadDep, runtime: RuntimeDep, asked: AskedModelDep) -> SpeculativeModel:
+    """The speed-up that accept length and costs let expect, by speculative steps, and the best number of steps."""
+    return model_out(modelled(db, runtime.registry, told, asked))
+
+
+def model_out(model: Model) -> SpeculativeModel:
+    rows = [
+        ExpectedSteps(
+            steps=row.steps, tokens=row.tokens, cost=row.cost, expected=row.speedup,
+            measured=row.measured.speedup if row.measured else None, off_percent=_percent(row.off),
+            ids=list(row.measured.ids) if row.measured else [],
+        )
+        for row in model.rows
+    ]  # fmt: skip
+    return SpeculativeModel(
+        acceptance=model.acceptance, acceptance_from=model.acceptance_from, base_cost=model.costs.base,
+        draft_cost=model.costs.draft, costs_from=model.costs.source, best=list(model.best), rows=rows,
+        misfit_percent=_percent(model.misfit), blind_percent=_percent(model.blind), notes=list(model.notes),
+    )  # fmt: skip
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
 @router.get(
     "/sessions/{fact_session}/comparison/chart", name="get_comparison_chart", response_class=Response,
     responses=problems(NoSession, InvalidFact),
 )  # fmt: skip
 def chart(
     told: DecisionDep,
-    kind: Annotated[Literal["curve", "latency", "pareto"], Query(description="curve, latency or pareto.")] = "curve",
+    db: ReadDep,
+    runtime: RuntimeDep,
+    model: AskedModelDep,
+    kind: Annotated[
+        Literal["curve", "latency", "pareto", "speculative"],
+        Query(description="curve, latency, pareto or speculative."),
+    ] = "curve",
     setting: Annotated[str | None, Query(description="What the curve goes over; the steps if absent.")] = None,
     format: Annotated[Literal["svg", "png"], Query(description="svg or png.")] = "svg",
 ) -> Response:
-    """A chart: a curve over a setting with 95 % intervals, percentiles of latency, or the Pareto front."""
-    from sitrepd.benchmarks import charts
+    """A chart: a curve over a setting with 95 % intervals, percentiles of latency, the Pareto front, or the model."""
+    from sitrepd.benchmarks import charts, speculating
 
-    drawing = charts.chart(told, kind, setting)
+    if kind == "speculative":
+        drawing = speculating.drawn(modelled(db, runtime.registry, told, model))
+    else:
+        drawing = charts.chart(told, kind, setting)
     if format == "svg":
         return Response(drawing.svg(), media_type="image/svg+xml")
     return Response(drawing.png(), media_type="image/png")

@@ -19,6 +19,7 @@ class Curve:
     label: str
     points: Sequence[Place]
     best: tuple[int, str] | None = None
+    joined: bool = True
 
 
 def curves(
@@ -36,9 +37,10 @@ def curves(
     for at, line in enumerate(lines):
         colour = COLOURS[at % len(COLOURS)]
         places = [frame.place(x, y) for x, y in line.points]
-        drawing.shapes.append(Line(places, colour, 1.8))
+        if line.joined:
+            drawing.shapes.append(Line(places, colour, 1.8))
         if len(places) <= _FEW:
-            drawing.shapes += [Dot(place, colour, 2.5) for place in places]
+            drawing.shapes += [Dot(place, colour, 2.5 if line.joined else 4.5) for place in places]
         if line.best is not None:
             number, words = line.best
             drawing.shapes.append(Dot(places[number], colour, 5))

@@ -17,11 +17,12 @@ LATENCIES = (
     "median_ttft_ms", "mean_ttft_ms", "latency",
 )  # fmt: skip
 PERCENTILES = ("median", "p50", "p90", "p95", "p99")
+ACCEPTED = ("accept_length", "acc_length", "accept_len")
 _WHAT = ("ttft", "tpot", "itl", "e2e_latency", "e2el")
 # What is read of each run besides the metric that is compared: a run may have fifty.
 MEASURED = (
     THROUGHPUT, *LATENCIES, *(f"{percentile}_{what}_ms" for percentile in PERCENTILES for what in _WHAT), "failed",
-    "duration", "total_output_tokens", "total_output", "joules_per_token",
+    "duration", "total_output_tokens", "total_output", "joules_per_token", *ACCEPTED,
 )  # fmt: skip
 _MILLION = 1_000_000
 _HOUR_S = 3600

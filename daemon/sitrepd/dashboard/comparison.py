@@ -13,16 +13,19 @@ from starlette.responses import Response
 
 from sitrepd.benchmarks import charts
 from sitrepd.benchmarks.compare import Comparison
-from sitrepd.benchmarks.comparing import Asked, decided
+from sitrepd.benchmarks.comparing import Asked, AskedModel, decided, modelled
 from sitrepd.benchmarks.decide import Decision
+from sitrepd.benchmarks.labels import STEPS
 from sitrepd.benchmarks.metrics import describe
 from sitrepd.benchmarks.runs import metric_names
+from sitrepd.benchmarks.speculating import drawn
 from sitrepd.benchmarks.tables import interval
 from sitrepd.benchmarks.verdicts import METHOD
 from sitrepd.dashboard.looking import common, for_people, number_of, page_of, view_of
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.routing import RuntimeDep
 from sitrepd.sessions.models import SessionRow
+from sitrepd.slices import Registry
 from sitrepd.storage import events
 
 router = APIRouter(include_in_schema=False)
@@ -44,6 +47,7 @@ def comparison_page(
     latency: Told = "",
     price: Told = "",
     setting: Told = "",
+    accept_rate: Told = "",
     run: Annotated[list[str] | None, Query()] = None,
 ) -> Response:
     """What a form left empty is as if it had not been asked for."""
@@ -63,7 +67,8 @@ def comparison_page(
             "setting": setting, "rows": list(zip(told.comparison.rows, told.rows, _whiskers(told), strict=True)),
             "metrics": names, "latencies": [name for name in names if describe(name)[1] == "lower"],
             "baselines": _baselines(told.comparison), "interval": interval, "method": METHOD,
-            "charts": list(_charts(told, setting or None)), "query": _query(asked, setting),
+            "charts": list(_charts(told, setting or None)), "accept_rate": accept_rate,
+            "model": _model(db, runtime.registry, told, accept_rate), "query": _query(asked, setting),
             "address": address(session),
         }  # fmt: skip
         return page_of(runtime, "comparison", **common(view_of(runtime, db, number)), **context)
@@ -76,15 +81,30 @@ def address(session: str) -> str:
 
 
 def _price(told: str) -> float | None:
-    if not told.strip():
-        return None
-    try:
-        price = float(told)
-    except ValueError:
-        price = 0.0
-    if not 0 < price < 1e9:
-        raise InvalidFact(f"The price {told!r} of an hour is no number above 0.")
+    price = _number(told, "price of an hour", 1e9) if told.strip() else None
+    if price == 0:
+        raise InvalidFact("A price of 0 says nothing of what tokens cost.")
     return price
+
+
+def _model(db: Session, registry: Registry, told: Decision, accept_rate: str) -> dict[str, Any] | None:
+    """The model of speculative decoding with its chart; None where no run speculates, the reason where it cannot be."""
+    rate = _number(accept_rate, "accept rate", 1.0) if accept_rate.strip() else None
+    try:
+        model = modelled(db, registry, told, AskedModel(accept_rate=rate))
+    except InvalidFact as error:
+        return {"why": error.detail} if any(STEPS in row.runs[0].config for row in told.comparison.rows) else None
+    return {"why": None, "told": model, "drawing": Markup(drawn(model).svg())}
+
+
+def _number(told: str, what: str, most: float) -> float:
+    try:
+        number = float(told)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= most:
+        raise InvalidFact(f"The {what} {told!r} is no number from 0 to {most:g}.")
+    return number
 
 
 def _query(asked: Asked, setting: str) -> str:
