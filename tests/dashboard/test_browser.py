@@ -326,5 +326,29 @@ def test_gpus_live(tmp_path: Path, nvml_stub: NvmlStub, visit: Open, monkeypatch
         nvml_stub.set(gpus=8, utilization=11, memory_used=80 << 30, reasons__3=0x20)
         seen.page.wait_for_selector('[data-live="gpu3.utilization-text"]:text-is("11 %")')
         assert seen.page.get_attribute('[data-live="gpu3.utilization"]', "aria-valuenow") == "11"
-        seen.page.wait_for_selector('[data-live="gpu3.notice"]:text-is("throttled: thermal (software)")')
+        seen.page.wait_for_selector('[data-live="gpu3.notice"]:text-is("thermal (software)")')
+        seen.page.wait_for_selector('[data-live="gpu3.state"][data-word="throttling"]:text-is("throttling")')
+        assert seen.complaints == []
+
+
+@pytest.mark.gcc
+def test_charts_of_the_gpus(tmp_path: Path, nvml_stub: NvmlStub, visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml_stub.set(gpus=8, utilization=97, memory_used=80 << 30, power_mw=412000)
+    for name, value in nvml_stub.env.items():
+        monkeypatch.setenv(name, value)
+    with running_daemon(tmp_path / "store", sample_idle_s=0.5) as daemon:
+        daemon.client.post("/api/v1/sessions", json={"name": "s"})
+        seen = visit(daemon)
+        seen.page.click("#part-gpus a:has-text('Charts')")
+        seen.page.wait_for_selector("#charts[data-state=drawn]")
+        assert seen.page.locator("#charts canvas").count() == 6
+        assert seen.page.locator("#charts figure >> nth=0 >> .u-series").count() == 9
+        asked = len([url for url in seen.asked if "/gpus/past" in url])
+        wait_until(lambda: len([url for url in seen.asked if "/gpus/past" in url and "after=" in url]) > asked)
+        seen.page.click("nav.ranges a:has-text('30 days')")
+        seen.page.wait_for_selector("#charts[data-state=drawn]")
+        assert "length_s=2592000" in next(url for url in reversed(seen.asked) if "/gpus/past" in url)
+        assert overflow(seen) == 0
+        assert "Paths between GPUs" in seen.page.inner_text("main")
+        assert seen.page.locator("table.matrix tbody tr").count() >= 8
         assert seen.complaints == []

@@ -101,7 +101,8 @@ def test_tiles_say_what_the_driver_tells() -> None:
         clock_reasons_mask=0x20,
     )
     process = GpuProcess(1, "u1", 4711, 24 << 30, "compute")
-    known = LiveHardware(host_id=1, facts=facts(), samples=(sample,), processes=(Owned(process=process, launch_id=14),))
+    owned = Owned(process=process, launch_id=14)
+    known = LiveHardware(host_id=1, reason=None, facts=facts(), samples=(sample,), processes=(owned,))
     silent, busy = gpus.tiles(known)
     assert (silent.utilization_text, silent.memory_text, silent.power, silent.owners) == ("–", "–", "–", [])
     assert (busy.utilization, busy.memory) == (0.97, 0.25)
@@ -111,7 +112,7 @@ def test_tiles_say_what_the_driver_tells() -> None:
         "412 W",
         "86 °C",
     )
-    assert busy.notice == "throttled: thermal (software)"
+    assert (silent.state, busy.state, busy.notice) == ("unknown", "throttling", "thermal (software)")
     assert busy.owners == [("L14", "24.0 GiB")]
     assert gpus.describe(known) == f"2 × {PRO}, 100.0 GiB each, PCIe Gen5 x16"
 

@@ -91,6 +91,12 @@ def test_the_box_in_words() -> None:
     ]
 
 
+def test_a_gpu_that_is_lost_does_not_make_the_others_different() -> None:
+    told = dict(described({"gpus": [gpu(0), {"index": 1, "reason": "the GPU is lost"}, gpu(2)]}))
+    assert told["GPUs"].startswith("Hopper, compute capability 9.0, PCIe Gen5 x16, ")
+    assert told["GPUs"].endswith("VBIOS 96.00, GPU 1 cannot be read")
+
+
 def test_a_machine_that_tells_nothing_says_nothing() -> None:
     assert described({}) == []
     assert described({"gpus": [{"index": 0}], "topology": [["X"]], "numa": ["node0: CPUs 0"]}) == []
@@ -136,6 +142,7 @@ def test_a_disk_that_does_not_answer_is_named_without_its_room() -> None:
         ("X NV18,NV18 X", "NV18 between all"),
         ("X", None),
         ("X ?,? X", None),
+        ("X PIX ?,PIX X ?,? ? X", "PIX between all; not known of GPU 2"),
         # 0-1 are near, 1-2 are near, 0-2 are not: no groups.
         ("X PIX SYS,PIX X PIX,SYS PIX X", "GPU 0: X PIX SYS; GPU 1: PIX X PIX; GPU 2: SYS PIX X"),
     ],

@@ -19,6 +19,7 @@ from tests.daemons import application
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample
 from sitrepd.hardware.live import LiveHardware, Owned
 from sitrepd.hardware.metrics import families
+from sitrepd.hardware.sampler import Sampler
 from sitrepd.launches.live import LiveLaunch
 
 DASHBOARD = Path(__file__).parents[2] / "deploy" / "grafana" / "sitrep.json"
@@ -44,7 +45,8 @@ LIVE = LiveHardware(
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """What a daemon with these GPUs and a living server answers, in both formats."""
-    with application(tmp_path_factory.mktemp("metrics") / "store") as client:
+    with pytest.MonkeyPatch.context() as patch, application(tmp_path_factory.mktemp("metrics") / "store") as client:
+        patch.setattr(Sampler, "show", lambda *_args, **_shown: None)
         runtime = client.app.state.runtime  # type: ignore[attr-defined]
         told = client.post("/api/v1/launches", json={"start": False, "command": "sglang", "name": 'a "b"\\c'}).json()
         number = int(told["id"][1:])

@@ -23,7 +23,7 @@ def values(runtime: Runtime, session_id: int | None) -> Values:
     """By `data-live` name; "title" is the tab's."""
     found: Values = {"title": ""}
     known = hardware(runtime)
-    for tile in gpus.tiles(known) if known else ():
+    for tile in gpus.tiles(known, runtime.live.get("gpu_leaks")) if known else ():
         found |= tile.values()
     alive: Mapping[int, Any] = runtime.live.get("launches") or {}
     if not alive:

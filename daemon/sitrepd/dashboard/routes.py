@@ -11,7 +11,7 @@ from sqlmodel import Session, col, func, select
 from starlette.responses import RedirectResponse, Response
 
 from sitrepd import facts
-from sitrepd.dashboard import alone, assets, comparison, history, measured, pages
+from sitrepd.dashboard import alone, assets, comparison, gpus, history, measured, pages
 from sitrepd.dashboard.looking import common, for_people, number_of, page_of, view_of
 from sitrepd.dashboard.parts import PARTS, checkpoint, launches
 from sitrepd.dashboard.stream import Tab
@@ -29,6 +29,7 @@ router = APIRouter(include_in_schema=False)
 router.include_router(comparison.router)
 router.include_router(history.router)  # both before the parts of a session, whose addresses are alike
 router.include_router(alone.router)
+router.include_router(gpus.router)
 _KEEP_S = 180 * 86400
 _CLOSED = 20
 

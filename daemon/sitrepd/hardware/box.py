@@ -45,7 +45,11 @@ def _gpus(gpus: Sequence[Facts]) -> list[str]:
     for gpu in gpus:
         for text in _of_gpu(gpu):
             found.setdefault(text, []).append(gpu["index"])
-    return [text if len(who) == len(gpus) else f"{text} (GPU {ranges(who)})" for text, who in found.items()]
+    silent = [gpu["index"] for gpu in gpus if not _of_gpu(gpu)]
+    told = [
+        text if len(who) == len(gpus) - len(silent) else f"{text} (GPU {ranges(who)})" for text, who in found.items()
+    ]
+    return [*told, f"GPU {ranges(silent)} cannot be read"] if told and silent else told
 
 
 def _of_gpu(gpu: Facts) -> list[str]:

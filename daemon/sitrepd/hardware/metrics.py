@@ -120,7 +120,8 @@ def _reasons(samples: list[GpuSample]) -> Metric:
 
 def _states(live: LiveHardware, leaks: dict[str, str] | None) -> Metric:
     family = GaugeMetricFamily("sitrep_gpu_state", "The word for how it is: 1 for that word.", labels=(*_GPU, "state"))
-    uuids = {gpu.index: gpu.uuid for gpu in (*live.facts, *live.samples)}
+    uuids: dict[int, str | None] = {gpu.index: gpu.uuid for gpu in live.facts}
+    uuids |= {sample.index: sample.uuid for sample in live.samples}
     for index, state in states(live, leaks).items():
         for word in STATES:
             family.add_metric([str(index), uuids[index] or "", word], float(word == state.word))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from sitrepd.hardware.ranges import ranges
-from sitrepd.hardware.topology import UNKNOWN
+from sitrepd.hardware.topology import SELF, UNKNOWN
 
 _NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 def grouped(matrix: Sequence[Sequence[str]]) -> str | None:
     """`PXB within 0-1, 2-3; NODE within 0-3; else SYS`, or all rows where the GPUs do not fall into such groups."""
-    pairs = {(a, b): matrix[a][b] for a, b in combinations(range(len(matrix)), 2)}
+    silent = [number for number, row in enumerate(matrix) if set(row) <= {SELF, UNKNOWN}]
+    pairs = {(a, b): matrix[a][b] for a, b in combinations(range(len(matrix)), 2) if not {a, b} & {*silent}}
+    said = _said(matrix, pairs)
+    return f"{said}; not known of GPU {ranges(silent)}" if said and silent else said
+
+
+def _said(matrix: Sequence[Sequence[str]], pairs: Mapping[tuple[int, int], str]) -> str | None:
     words = sorted(set(pairs.values()), key=_distance)
-    if not words or words == [UNKNOWN]:
+    if not words:
         return None
     if len(words) == 1:
         return f"{words[0]} between all"

@@ -13,7 +13,7 @@ from sqlmodel import Session
 from sitrepd import facts
 from sitrepd.clock import utc_now
 from sitrepd.errors import InvalidFact, UnknownId
-from sitrepd.hardware import series
+from sitrepd.hardware import past_routes, series
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.models import Host, HostPublic
 from sitrepd.hardware.now import GpusNow, gpus_now
@@ -126,4 +126,4 @@ def _check_known(db: Session, runtime: Runtime, index: int) -> None:
 
 def routers() -> Sequence[APIRouter]:
     """`/hosts/current` must come before `/hosts/{fact_id}`."""
-    return router, fact_routes(HOST)
+    return router, past_routes.router, fact_routes(HOST)

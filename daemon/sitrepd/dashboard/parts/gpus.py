@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from sitrepd.dashboard.view import View
 from sitrepd.hardware.gpus import GpuFacts, GpuSample
 from sitrepd.hardware.live import LiveHardware, Owned
 from sitrepd.hardware.models import Host
+from sitrepd.hardware.state import State, state_of
 
 _UNKNOWN = "–"
 _MOST_OWNERS = 4
@@ -30,6 +31,7 @@ class Tile:
     memory_text: str
     power: str
     temperature: str
+    state: str
     notice: str
     owners: Sequence[tuple[str, str]]
 
@@ -43,6 +45,7 @@ class Tile:
             f"{key}.memory-text": self.memory_text,
             f"{key}.power": self.power,
             f"{key}.temperature": self.temperature,
+            f"{key}.state": self.state,
             f"{key}.notice": self.notice,
         }
 
@@ -56,7 +59,7 @@ def look(view: View) -> dict[str, Any]:
         "host": host,
         "what": describe(known),
         "reason": _sentence(known.reason),
-        "tiles": tiles(known),
+        "tiles": tiles(known, view.live.get("gpu_leaks")),
         "told": [(f"H{row.id}", row, _counted(gpu["name"] for gpu in row.gpus)) for row in _told(view)],
     }
 
@@ -66,10 +69,15 @@ def _told(view: View) -> Sequence[Host]:
     return [row for row in view.db.exec(select(Host).where(mine)).all() if row.gpus and not row.machine]
 
 
-def tiles(known: LiveHardware) -> list[Tile]:
+def tiles(known: LiveHardware, leaks: Mapping[str, str] | None = None) -> list[Tile]:
     samples = {sample.index: sample for sample in known.samples}
-    alike = len({_kind(gpu) for gpu in known.facts}) == 1
-    return [_tile(gpu, samples.get(gpu.index), known.processes, alike) for gpu in known.facts]
+    alike = len({_kind(gpu) for gpu in known.facts if gpu.name}) == 1
+    told = []
+    for gpu in known.facts:
+        sample = samples.get(gpu.index)
+        state = state_of(gpu, sample, known.reason, (leaks or {}).get(gpu.uuid or "", ""))
+        told.append(_tile(gpu, sample, state, known.processes, alike))
+    return told
 
 
 def composition(known: LiveHardware | None) -> tuple[Any, ...]:
@@ -100,7 +108,7 @@ def _kind(gpu: GpuFacts) -> tuple[Any, ...]:
     return gpu.name, gpu.memory_bytes, gpu.pcie, gpu.reason is None
 
 
-def _tile(gpu: GpuFacts, sample: GpuSample | None, processes: Sequence[Owned], alike: bool) -> Tile:
+def _tile(gpu: GpuFacts, sample: GpuSample | None, state: State, processes: Sequence[Owned], alike: bool) -> Tile:
     now = sample or GpuSample(gpu.index, gpu.uuid or "")
     used, total = now.memory_used_bytes, now.memory_total_bytes or gpu.memory_bytes
     use = now.utilization_percent
@@ -113,7 +121,8 @@ def _tile(gpu: GpuFacts, sample: GpuSample | None, processes: Sequence[Owned], a
         memory_text=_UNKNOWN if used is None else f"{words.gib(used)} GiB",
         power=_UNKNOWN if now.power_w is None else f"{now.power_w:.0f} W",
         temperature=_UNKNOWN if now.temperature_c is None else f"{now.temperature_c} °C",
-        notice=now.reason or gpu.reason or _throttled(now),
+        state=state.word,
+        notice=state.why,
         owners=_owners([one for one in processes if one.process.index == gpu.index]),
     )
 
@@ -121,13 +130,6 @@ def _tile(gpu: GpuFacts, sample: GpuSample | None, processes: Sequence[Owned], a
 def _one(gpu: GpuFacts) -> str:
     memory = f"{words.gib(gpu.memory_bytes)} GiB" if gpu.memory_bytes else ""
     return ", ".join(part for part in (gpu.name or "unknown GPU", memory, gpu.pcie) if part)
-
-
-def _throttled(sample: GpuSample) -> str:
-    if not sample.throttled:
-        return ""
-    reasons = [word for word in sample.throttle_reasons or () if word not in ("idle", "application clocks")]
-    return f"throttled: {', '.join(reasons)}"
 
 
 def _owners(processes: Sequence[Owned]) -> list[tuple[str, str]]:

@@ -21,6 +21,8 @@
         element.firstElementChild.setAttribute("width", percent.toFixed(1));
       } else if (element.textContent !== (value ?? "")) {
         element.textContent = value ?? "";
+        // A word that has a colour of its own.
+        if ("word" in element.dataset) element.dataset.word = value ?? "";
       }
     }
   }
