@@ -1,4 +1,4 @@
-"""Benchmarks, profiles, training runs, references, and the sweeps that plan them."""
+"""Benchmarks, profiles, training runs, and references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from sitrepd.shapes import (
     Name,
     Number,
     Shape,
-    SweepRef,
     Text,
     example,
     partial,
@@ -253,55 +252,3 @@ class ReferencePublic(ReferenceFields, FactOut):
 
 
 ReferenceUpdate = partial(ReferenceFields, "ReferenceUpdate")
-
-
-class Sweep(FactRow, table=True):
-    name: str | None = None
-    template: Any = json_field(nullable=True)
-    parameters: Any = json_field(nullable=True)
-    constraints: Any = json_field(nullable=True)
-    state: str | None = None
-
-
-class SweepFields(Shape):
-    name: Name | None = None
-    template: Any | None = Field(None, description="The launch that the trials vary.")
-    parameters: Any | None = Field(None, description="Names and their values.")
-    constraints: Any | None = None
-    state: Text | None = Field(None, description="planned, running, paused, done or stopped.")
-
-
-class SweepCreate(SweepFields, FactIn):
-    model_config = example({"name": "steps", "parameters": {"speculative_num_steps": [1, 2, 3]}})
-
-
-class SweepPublic(SweepFields, FactOut):
-    pass
-
-
-SweepUpdate = partial(SweepFields, "SweepUpdate")
-
-
-class Trial(FactRow, table=True):
-    sweep_id: int | None = link("sweep")
-    launch_id: int | None = link("launch")
-    benchmarks: list[str] = json_field()
-    state: str | None = None
-
-
-class TrialFields(Shape):
-    sweep: SweepRef
-    launch: LaunchRef | None = None
-    benchmarks: list[BenchmarkRef] = Field(default_factory=list)
-    state: Text | None = Field(None, description="planned, running, done, failed or skipped.")
-
-
-class TrialCreate(TrialFields, FactIn):
-    model_config = example({"sweep": "W1", "launch": "L3", "benchmarks": ["B4"], "state": "done"})
-
-
-class TrialPublic(TrialFields, FactOut):
-    pass
-
-
-TrialUpdate = partial(TrialFields, "TrialUpdate")

@@ -29,7 +29,7 @@ _LIST = "sitrep bench list"
 
 
 def report(report: Report) -> list[Section]:
-    """Sections `best`, `benchmarks`, `profiles`, `sweeps`, `training` and `references`."""
+    """Sections `best`, `benchmarks`, `profiles`, `training` and `references`."""
     with board(report, report.session.best_metric or BEST_METRIC) as told:
         if told.said is None or told.told_since:
             told.said = _said(report, told.groups, told.said)

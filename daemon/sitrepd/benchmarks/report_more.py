@@ -1,4 +1,4 @@
-"""What profiles, sweeps, training runs and published results say in a checkpoint."""
+"""What profiles, training runs and published results say in a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from sitrepd.sections import Report, Section
 
 _LATEST = 50
 _POINTS = 12
-_TRIALS = 500
 _GROUP = 5
 
 
 def more_sections(report: Report) -> list[Section]:
-    return [_profiles(report), _sweeps(report), _trainings(report), _references(report)]
+    return [_profiles(report), _trainings(report), _references(report)]
 
 
 def _profiles(report: Report) -> Section:
@@ -46,26 +45,6 @@ def profile_item(row: Any, phases: Sequence[Any]) -> dict[str, Any]:
 
 def _tenth(share: str | None) -> str | None:
     return None if share is None else f"{float(share):.1f}"
-
-
-def _sweeps(report: Report) -> Section:
-    found = r.rows(report, "sweep", ("id", "name", "template", "parameters", "constraints", "state"), limit=_LATEST)
-    trials: dict[int, list[Any]] = {}
-    for trial in r.rows(report, "trial", ("sweep_id", "launch_id", "benchmarks", "state"), limit=_TRIALS):
-        trials.setdefault(trial.sweep_id, []).insert(0, trial)
-    items = [sweep_item(row, trials.get(row.id, ())) for row in found]
-    return _section(report, "sweep", "sweeps", "Sweeps", 95, 62, items, "sitrep sweep list")
-
-
-def sweep_item(row: Any, trials: Sequence[Any]) -> dict[str, Any]:
-    """A sweep and what became of its trials, in their order."""
-    told = [
-        r.present(launch=r.public("L", trial.launch_id), benchmarks=trial.benchmarks, state=trial.state)
-        for trial in trials
-    ]
-    return {"id": f"W{row.id}", "ids": [f"W{row.id}"], "trials": told} | r.present(
-        name=row.name, template=row.template, parameters=row.parameters, constraints=row.constraints, state=row.state
-    )
 
 
 def _trainings(report: Report) -> Section:

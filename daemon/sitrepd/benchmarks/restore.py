@@ -1,4 +1,4 @@
-"""Benchmarks, profiles, sweeps, training runs and references, from the sections of a checkpoint."""
+"""Benchmarks, profiles, training runs and references, from the sections of a checkpoint."""
 
 from __future__ import annotations
 
@@ -116,13 +116,6 @@ def _profiles(section: Section) -> Iterable[Line]:
         yield told(type="profile", key=item["id"], launch=launch, benchmark=benchmark, phases=phases, **more)
 
 
-def _sweeps(section: Section) -> Iterable[Line]:
-    for item in section.items:
-        for trial in item.get("trials") or []:
-            names = ("launch", "benchmarks", "state")
-            yield told(type="trial", sweep=item["id"], **{name: trial.get(name) for name in names})
-
-
 def _trainings(section: Section) -> Iterable[Line]:
     for item in section.items:
         points = [
@@ -141,7 +134,6 @@ _READERS: dict[str, Callable[[Section], Iterable[Line]]] = {
     "best": _best,
     "benchmarks": _table,
     "profiles": _profiles,
-    "sweeps": _sweeps,
     "training": _trainings,
     "references": _references,
 }

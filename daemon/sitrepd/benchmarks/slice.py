@@ -44,14 +44,6 @@ REFERENCE = Noun(
         Child("metrics", m.ReferenceMetric, "reference_id", partial(c.metric_rows, m.ReferenceMetric), c.measures),
     ),
 )  # fmt: skip
-SWEEP = Noun(
-    "sweep", "sweeps", "W", m.Sweep, m.SweepCreate, m.SweepUpdate, m.SweepPublic,
-    "A planned set of trials.",
-)  # fmt: skip
-TRIAL = Noun(
-    "trial", "trials", "", m.Trial, m.TrialCreate, m.TrialUpdate, m.TrialPublic,
-    "One launch of a sweep with its benchmarks.",
-)  # fmt: skip
 
 
 def _routers() -> Sequence[APIRouter]:
@@ -69,7 +61,7 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 
 SLICE = Slice(
     "benchmarks",
-    (BENCHMARK, PROFILE, TRAINING, REFERENCE, SWEEP, TRIAL),
+    (BENCHMARK, PROFILE, TRAINING, REFERENCE),
     routers=_routers,
     services=_services,
     report=report,

@@ -23,16 +23,20 @@ _SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be different: flags by name with their values (none: the bare flag), variables, and the log."""
+    """What is to be different: flags by name with their values (none: the bare flag), variables, and the log.
+
+    Flags to `unset` must be there, those to `drop` may be.
+    """
 
     set: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unset: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     log_path: str | None = None
+    drop: Sequence[str] = ()
 
     @property
     def of_flags(self) -> bool:
-        return bool(self.set or self.unset)
+        return bool(self.set or self.unset or self.drop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,7 @@ class Op:
 def operations(words: Sequence[Known], change: Change) -> list[Op]:
     """What to do with the words, in no order; raises InvalidFact for a flag to unset that is not there."""
     found = [op for name in change.unset for op in _without(words, name)]
+    found += [Op(place, _end(words, place)) for name in change.drop for place in _places(words, name)]
     found += [op for name, values in change.set.items() for op in _with(words, name, values)]
     return found
 

@@ -1,0 +1,97 @@
+"""What sweeps say in a checkpoint: how far they are, what is next, what won and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sitrepd import reporting as r
+from sitrepd.sections import Report, Section
+from sitrepd.storage import ids
+from sitrepd.sweeps.eta import left
+
+_LATEST = 50
+_TRIALS = 1000
+_SWEEP = ("id", "name", "template", "parameters", "constraints", "state", "why", "plan", "result")
+_TRIAL = (
+    "id", "sweep_id", "launch_id", "benchmarks", "state", "name", "baseline", "settings", "why", "place", "step",
+    "started_at", "ended_at",
+)  # fmt: skip
+
+
+def report(report: Report) -> list[Section]:
+    """Section `sweeps`."""
+    found = r.rows(report, "sweep", _SWEEP, limit=_LATEST)
+    trials: dict[int, list[Any]] = {}
+    if found:
+        for trial in r.rows(report, "trial", _TRIAL, limit=_TRIALS):
+            trials.setdefault(trial.sweep_id, []).append(trial)
+    items = [item_of(report, row, in_order(trials.get(row.id, ()))) for row in found]
+    earlier = r.count(report, "sweep") - len(items) if len(items) == _LATEST else 0
+    return [
+        Section(
+            name="sweeps", title="Sweeps", order=95, priority=62, items=items,
+            data=r.present(earlier=earlier or None), more="sitrep sweep list",
+        )
+    ]  # fmt: skip
+
+
+def in_order(trials: Sequence[Any]) -> list[Any]:
+    """As they are run; those that were only told, as they were told."""
+    return sorted(trials, key=lambda one: (one.place if one.place is not None else 0, one.id))
+
+
+def item_of(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
+    """A sweep and what became of its trials, in their order."""
+    public = ids.public_id("W", row.id)
+    by_trial = {one["trial"]: one for one in (row.result or {}).get("rows", ())}
+    unit = (row.result or {}).get("unit")
+    told = [trial_item(trial, by_trial.get(trial.id), unit) for trial in trials]
+    item = {"id": public, "ids": [public], "trials": told} | r.present(
+        name=row.name, template=row.template, parameters=row.parameters, constraints=row.constraints, state=row.state,
+        why=row.why,
+    )  # fmt: skip
+    if row.plan is None:
+        return item
+    following = next((one for one in trials if one.state == "planned"), None)
+    present = next((one for one in trials if one.state == "running"), None)
+    ahead = left(trials, row.plan.get("count", 0), report.now, report.live.get("launches"))
+    item |= {"managed": True, "left": ahead.trials} | r.present(
+        metric=row.plan.get("metric"), next=following.name if following is not None else None,
+        present=r.present(name=present.name, step=present.step, launch=r.public("L", present.launch_id), why=present.why)
+        if present is not None
+        else None,
+        best=_best(trials, by_trial, unit),
+    )  # fmt: skip
+    if ahead.seconds is not None and row.state == "running":
+        item["live"] = {
+            "remaining_s": round(ahead.seconds), "remaining_low_s": round(ahead.low or 0),
+            "remaining_high_s": round(ahead.high or 0),
+        }  # fmt: skip
+    return item
+
+
+def trial_item(trial: Any, measured: Mapping[str, Any] | None, unit: str | None) -> dict[str, Any]:
+    told = r.present(
+        launch=r.public("L", trial.launch_id), benchmarks=trial.benchmarks, state=trial.state, name=trial.name,
+        baseline=trial.baseline or None, settings=trial.settings, why=trial.why,
+    )  # fmt: skip
+    if measured is not None:
+        told["measured"] = r.present(
+            value=measured["value"], unit=unit, runs=measured["runs"], difference=measured.get("difference"),
+            verdict=measured.get("verdict"), best=measured.get("best") or None, marks=measured.get("marks"),
+        )  # fmt: skip
+    return told
+
+
+def _best(trials: Sequence[Any], by_trial: Mapping[int, Mapping[str, Any]], unit: str | None) -> Any:
+    names = {trial.id: trial.name for trial in trials}
+    found = [one for one in by_trial.values() if one.get("best")]
+    return [
+        r.present(
+            name=names.get(one["trial"]), value=one["value"], unit=unit, runs=one["runs"],
+            difference=one.get("difference"), verdict=one.get("verdict"), baseline=one.get("baseline") or None,
+            benchmarks=one.get("benchmarks"),
+        )
+        for one in found
+    ]  # fmt: skip

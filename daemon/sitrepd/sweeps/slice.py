@@ -1,0 +1,42 @@
+"""The sweeps slice, as the registry sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sitrepd.facts import Noun
+from sitrepd.slices import Slice
+from sitrepd.sweeps import models as m
+from sitrepd.sweeps.report import report
+from sitrepd.sweeps.restore import restore
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from sitrepd.runtime import Runtime
+    from sitrepd.services import Service
+
+SWEEP = Noun(
+    "sweep", "sweeps", "W", m.Sweep, m.SweepCreate, m.SweepUpdate, m.SweepPublic,
+    "A planned set of trials.",
+)  # fmt: skip
+TRIAL = Noun(
+    "trial", "trials", "", m.Trial, m.TrialCreate, m.TrialUpdate, m.TrialPublic,
+    "One launch of a sweep with its benchmarks.",
+)  # fmt: skip
+
+
+def _routers() -> Sequence[APIRouter]:
+    from sitrepd.sweeps.routes import routers
+
+    return routers()
+
+
+def _services(runtime: Runtime) -> Sequence[Service]:
+    from sitrepd.sweeps.runner import Sweeps
+
+    return (Sweeps(runtime),)
+
+
+SLICE = Slice("sweeps", (SWEEP, TRIAL), routers=_routers, services=_services, report=report, restore=restore)
