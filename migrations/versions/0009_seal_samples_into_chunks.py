@@ -54,11 +54,12 @@ def upgrade() -> None:
         sa.Column("gpu", sa.Integer(), nullable=False),
         sa.Column("tier", sa.Integer(), nullable=False),
         sa.Column("start", sa.BigInteger(), nullable=False),
+        sa.Column("part", sa.Integer(), nullable=False),
         sa.Column("end", sa.BigInteger(), nullable=False),
         sa.Column("count", sa.Integer(), nullable=False),
         sa.Column("payload", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["host_id"], ["host.id"], name=op.f("fk_gpu_chunk_host_id_host")),
-        sa.PrimaryKeyConstraint("host_id", "gpu", "tier", "start", name=op.f("pk_gpu_chunk")),
+        sa.PrimaryKeyConstraint("host_id", "gpu", "tier", "start", "part", name=op.f("pk_gpu_chunk")),
         sqlite_with_rowid=False,
     )
     # The rows wait as they are: the daemon seals them one after another.

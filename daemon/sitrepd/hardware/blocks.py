@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import add, mul
 from struct import Struct
+from typing import cast
 
 from sitrepd.hardware import columns
 from sitrepd.hardware.gpus import THROTTLING
@@ -93,14 +94,17 @@ class Strip:
 
 
 def unpack_strip(data: bytes, names: Collection[str]) -> Strip:
-    reasons = KINDS[REASONS].code
-    count, found = _unpacked(data, {_TIME, reasons, *(KINDS[name].code for name in names)})
+    """Only the wanted metrics are decoded; where the reasons are not among them, none are said to have held."""
+    count, found = _unpacked(data, {_TIME, *(KINDS[name].code for name in names)})
     figures = {}
     for name in names:
+        if name == REASONS:
+            continue
         code, finer = KINDS[name].code, KINDS[name].finer
         low, mean, high = (_get(found, code, part, count) for part in (_LOW, _MEAN, _HIGH))
-        figures[name] = (low, _sum([None if a is None else a * finer for a in low], mean), _sum(low, high))
-    seen = found[reasons, _THROTTLED], found[reasons, _SEEN]
+        figures[name] = (low, _sum(low if finer == 1 else _times(low, finer), mean), _sum(low, high))
+    reasons, none = KINDS[REASONS].code, [0] * count
+    seen = found.get((reasons, _THROTTLED), none), found.get((reasons, _SEEN), none)
     return Strip(found[_TIME, _VALUE], found[_TIME, _MEAN], *seen, figures)
 
 
@@ -110,8 +114,12 @@ def _sum(one: Column, other: Column) -> Column:
     return list(map(add, one, other))
 
 
+def _times(column: Column, factor: int) -> Column:
+    return [None if value is None else value * factor for value in column]
+
+
 def unpack_periods(data: bytes) -> Periods:
-    strip = unpack_strip(data, [name for name in KINDS if name != REASONS])
+    strip = unpack_strip(data, KINDS)
     periods = {}
     for place, number in enumerate(strip.numbers):
         figures = {}
@@ -187,7 +195,7 @@ def _get(found: Mapping[_Key, list[int]], code: int, part: int, count: int) -> C
         return [None] * count
     present = found.get((code, _PRESENT))
     if present is None:
-        return list(told)
+        return cast(Column, told)
     values = iter(told)
     return [next(values) if there else None for there in present]
 

@@ -1,16 +1,21 @@
-"""Buckets of equal length over a time, and what falls into them."""
+"""Buckets of equal length over a time, and what falls into them, column by column."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import count
+from typing import NamedTuple
 
 Figures = tuple[float | None, float | None, float | None]
+# A bucket's number, and the places from and before which it lies in a list of times.
+Run = tuple[int, int, int]
+Curve = tuple[list[float | None], list[float | None], list[float | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(NamedTuple):
     """`values` are (min, mean, max) by metric; a bucket without samples stands for a gap.
 
     `span_s` is how long one of the stored values it is made of stands for.
@@ -35,48 +40,87 @@ class Grid:
     def step_ms(self) -> float:
         return (self.until - self.since) / self.points
 
-    def runs(self, at_ms: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-        """(bucket, first, end) of what lies in each, for times in order; what began before `since` is in the first."""
-        length, points, start = self.until - self.since, self.points, 0
-        end = bisect_left(at_ms, self.until)
-        while start < end:
-            number = max(0, (at_ms[start] - self.since) * points // length)
-            next_ms = self.since - (-(number + 1) * length // points)
-            stop = bisect_left(at_ms, next_ms, start + 1, end)
-            yield number, start, stop
-            start = stop
+    def runs(self, at_ms: Sequence[int]) -> list[Run]:
+        """(bucket, first place, place after the last), of the buckets that hold any of the times, which are in order.
+
+        What began before `since` is in the first.
+        """
+        places = [0, *map(partial(bisect_left, at_ms), _edges(self.since, self.until, self.points))]
+        return [run for run in zip(count(), places, places[1:], strict=False) if run[2] > run[1]]
 
 
-def together(parts: Sequence[Sequence[Bucket]]) -> list[Bucket]:
-    """Buckets of several parts of the time; where two meet in one bucket, means weigh as many samples as they have."""
-    found = [part for part in parts if part]
-    if len(found) < 2:
-        return list(found[0]) if found else []
-    merged: dict[int, Bucket] = {}
-    for part in found:
-        for bucket in part:
-            before = merged.get(bucket.number)
-            merged[bucket.number] = bucket if before is None else _merged(before, bucket)
-    return [merged[number] for number in sorted(merged)]
+@lru_cache(maxsize=8)
+def _edges(since: int, until: int, points: int) -> Sequence[int]:
+    """Where each bucket ends; the same for every GPU that is asked about."""
+    return [since - (-number * (until - since) // points) for number in range(1, points + 1)]
 
 
-def _merged(one: Bucket, other: Bucket) -> Bucket:
-    mine, theirs = one.values or {}, other.values or {}
-    values = {
-        name: _figures(mine.get(name), one.samples, theirs.get(name), other.samples) for name in {**mine, **theirs}
-    }
-    span_s = max(one.span_s, other.span_s)
-    return Bucket(one.number, one.samples + other.samples, one.throttled + other.throttled, values, span_s)
+@dataclass(slots=True)
+class Columns:
+    """Buckets that hold samples, in order; `curves` are (min, mean, max) by metric."""
+
+    numbers: list[int] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    throttled: list[int] = field(default_factory=list)
+    span_s: list[float] = field(default_factory=list)
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+    def buckets(self) -> list[Bucket]:
+        rows = [
+            dict(zip(self.curves, row, strict=True))
+            for row in zip(*(zip(*curve, strict=True) for curve in self.curves.values()), strict=True)
+        ] or [{} for _ in self.numbers]
+        return [*map(Bucket, self.numbers, self.samples, self.throttled, rows, self.span_s)]
+
+    def append(self, more: Columns) -> None:
+        """What comes later; where the two meet in one bucket, means weigh as many samples as they have."""
+        start = 0
+        while start < len(more.numbers) and self.numbers and more.numbers[start] <= self.numbers[-1]:
+            self._merge(bisect_left(self.numbers, more.numbers[start]), more, start)
+            start += 1
+        self.numbers += more.numbers[start:]
+        self.samples += more.samples[start:]
+        self.throttled += more.throttled[start:]
+        self.span_s += more.span_s[start:]
+        for mine, theirs in self._pairs(more):
+            for column, other in zip(mine, theirs, strict=True):
+                column += other[start:]
+
+    def _merge(self, place: int, more: Columns, other: int) -> None:
+        if self.numbers[place] != more.numbers[other]:
+            self._insert(place, more.numbers[other])
+        weights = self.samples[place], more.samples[other]
+        for (low, mean, high), (low2, mean2, high2) in self._pairs(more):
+            a, b = (low[place], mean[place], high[place]), (low2[other], mean2[other], high2[other])
+            low[place], mean[place], high[place] = _merged(a, weights[0], b, weights[1])
+        self.samples[place] += weights[1]
+        self.throttled[place] += more.throttled[other]
+        self.span_s[place] = max(self.span_s[place], more.span_s[other])
+
+    def _insert(self, place: int, number: int) -> None:
+        self.numbers.insert(place, number)
+        for counts in (self.samples, self.throttled, self.span_s):
+            counts.insert(place, 0)
+        for curve in self.curves.values():
+            for column in curve:
+                column.insert(place, None)
+
+    def _pairs(self, more: Columns) -> list[tuple[Curve, Curve]]:
+        return [(curve, more.curves[name]) for name, curve in self.curves.items()]
 
 
-def _figures(one: Figures | None, weight: int, other: Figures | None, other_weight: int) -> Figures:
-    if one is None or one[1] is None:
-        return other or (None, None, None)
-    if other is None or other[1] is None:
+def together(parts: Sequence[Columns], names: Collection[str]) -> Columns:
+    found = Columns(curves={name: ([], [], []) for name in names})
+    for part in parts:
+        found.append(part)
+    return found
+
+
+def _merged(one: Figures, weight: int, other: Figures, other_weight: int) -> Figures:
+    if one[1] is None:
+        return other
+    if other[1] is None:
         return one
+    lows, highs = [value for value in (one[0], other[0]) if value is not None], (one[2], other[2])
     mean = (one[1] * weight + other[1] * other_weight) / (weight + other_weight)
-    assert one[0] is not None
-    assert one[2] is not None
-    assert other[0] is not None
-    assert other[2] is not None
-    return min(one[0], other[0]), mean, max(one[2], other[2])
+    return min(lows), mean, max(value for value in highs if value is not None)

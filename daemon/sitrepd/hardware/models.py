@@ -74,9 +74,10 @@ class GpuSample(Row, table=True):
 
 
 class GpuChunk(Row, table=True):
-    """Consecutive samples of one GPU (tier 0), or its minutes or hours (tier 60, 3600), compressed (see blocks.py).
+    """A piece of consecutive samples of one GPU (tier 0), or of its minutes or hours (tier 60, 3600); see blocks.py.
 
-    `start` and `end` are milliseconds since 1970.
+    `start` and `end` are milliseconds since 1970. The pieces of a chunk, `part` by part, are so small that pages of the
+    database are filled.
     """
 
     __tablename__ = "gpu_chunk"
@@ -86,6 +87,7 @@ class GpuChunk(Row, table=True):
     gpu: int = Column(primary_key=True)
     tier: int = Column(primary_key=True)
     start: int = Column(sa_type=BigInteger, primary_key=True)
+    part: int = Column(default=0, primary_key=True)
     end: int = Column(sa_type=BigInteger)
     count: int
     payload: bytes

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, case, insert, type_coerce
+from sqlalchemy import BigInteger, bindparam, case, insert, type_coerce
 from sqlmodel import Session, col, func, select
 
 from sitrepd.hardware.gpus import THROTTLING
 from sitrepd.hardware.gpus import GpuSample as Reading
-from sitrepd.hardware.grid import Bucket, Grid
+from sitrepd.hardware.grid import Columns, Grid
 from sitrepd.hardware.models import GpuChunk, GpuSample
 from sitrepd.hardware.quantities import KINDS, REASONS
 
@@ -61,22 +62,34 @@ def _gpus(db: Session, table: type[GpuSample] | type[GpuChunk], host_id: int) ->
     return found
 
 
-def buckets(db: Session, host_id: int, gpu: int, grid: Grid, names: Collection[str]) -> list[Bucket]:
-    number = ((AT - grid.since) * grid.points // (grid.until - grid.since)).label("number")
+def buckets(db: Session, host_id: int, gpu: int, grid: Grid, names: Sequence[str]) -> Columns:
+    told = {"host": host_id, "gpu": gpu, "since": grid.since, "until": grid.until}
+    rows = db.connection().execute(_statement(tuple(names)), told | {"points": grid.points}).all()
+    numbers, samples, throttled, *figures = zip(*rows, strict=True) if rows else [()] * (3 + 3 * len(names))
+    curves = {
+        name: (list(figures[3 * n]), list(figures[3 * n + 1]), list(figures[3 * n + 2])) for n, name in enumerate(names)
+    }
+    return Columns(list(numbers), list(samples), list(throttled), [0.0] * len(numbers), curves)
+
+
+@cache
+def _statement(names: tuple[str, ...]) -> Any:
+    """Made once: putting it together takes longer than the database does to answer it."""
+    since, until, points = (_number(name) for name in ("since", "until", "points"))
+    number = ((AT - since) * points // (until - since)).label("number")
     held = case((col(GpuSample.clock_reasons).bitwise_and(THROTTLING) > 0, 1))
-    figures: list[Any] = [f(_column(name)) for name in names for f in (func.min, func.avg, func.max)]
-    query: Any = (
+    figures = [f(_column(name)) for name in names for f in (func.min, func.avg, func.max)]
+    return (
         select(number, func.count(), func.count(held), *figures)
-        .where(*_within(host_id, gpu, grid.since, grid.until))
+        .where(col(GpuSample.host_id) == bindparam("host"), col(GpuSample.gpu) == bindparam("gpu"))
+        .where(since <= AT, until > AT)
         .group_by(number)
         .order_by(number)
     )
-    found = []
-    answers: Sequence[Sequence[Any]] = db.exec(query).all()
-    for at, samples, throttled, *told in answers:
-        values: dict[str, Any] = {name: (told[3 * n], told[3 * n + 1], told[3 * n + 2]) for n, name in enumerate(names)}
-        found.append(Bucket(int(at), samples, throttled, values))
-    return found
+
+
+def _number(name: str) -> Any:
+    return bindparam(name, type_=BigInteger)
 
 
 def values(db: Session, host_id: int, gpu: int, name: str, since: int, until: int) -> list[float]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
+from itertools import accumulate, groupby
+from operator import itemgetter, mul
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
 from sitrepd.hardware.blocks import Column, unpack_samples, unpack_strip
 from sitrepd.hardware.gpus import THROTTLING
-from sitrepd.hardware.grid import Bucket, Figures, Grid
+from sitrepd.hardware.grid import Columns, Curve, Figures, Grid, Run
 from sitrepd.hardware.models import GpuChunk
 from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES, RAW, REASONS
 
@@ -20,6 +21,19 @@ from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES, RAW, REASONS
 RAW_SPAN_MS = 6 * 3600 * 1000
 PERIODS_A_CHUNK = 360
 _TIERS = (RAW, MINUTES, HOURS)
+# Made once: putting a statement together takes longer than the database does to answer it.
+_MINE = (
+    col(GpuChunk.host_id) == bindparam("host"),
+    col(GpuChunk.gpu) == bindparam("gpu"),
+    col(GpuChunk.tier) == bindparam("tier"),
+)
+_OLDEST = select(func.min(GpuChunk.start)).where(*_MINE)
+_PIECES = (
+    select(GpuChunk.start, GpuChunk.payload)
+    .where(*_MINE, col(GpuChunk.start) > bindparam("from"), col(GpuChunk.start) < bindparam("until"))
+    .where(col(GpuChunk.end) >= bindparam("since"))
+    .order_by(col(GpuChunk.start), col(GpuChunk.part))
+)
 
 
 @dataclass(slots=True)
@@ -50,32 +64,28 @@ class Level:
             [self.samples[place] for place in there],
         )
 
-    def buckets(self, grid: Grid) -> list[Bucket]:
-        runs = list(grid.runs(self.at_ms))
-        columns = {name: self._column(name, runs) for name in self.figures}
-        samples, throttled = (list(accumulate(column, initial=0)) for column in (self.samples, self.throttled))
-        found = []
-        for place, (number, start, end) in enumerate(runs):
-            values = {name: column[place] for name, column in columns.items()}
-            held = throttled[end] - throttled[start]
-            found.append(Bucket(number, samples[end] - samples[start], held, values, self.step_s))
-        return found
+    def buckets(self, grid: Grid) -> Columns:
+        runs = grid.runs(self.at_ms)
+        samples, throttled = ([*accumulate(column, initial=0)] for column in (self.samples, self.throttled))
+        return Columns(
+            [number for number, _, _ in runs],
+            [samples[end] - samples[start] for _, start, end in runs],
+            [throttled[end] - throttled[start] for _, start, end in runs],
+            [float(self.step_s)] * len(runs),
+            {name: self._curve(name, runs, samples) for name in self.figures},
+        )
 
-    def _column(self, name: str, runs: Sequence[tuple[int, int, int]]) -> list[Figures]:
+    def _curve(self, name: str, runs: Sequence[Run], samples: Sequence[int]) -> Curve:
         low, mean, high = self.figures[name]
         scale, mean_scale = self.scales(name)
         if None in low:
-            return [self._sparse(name, start, end) for _, start, end in runs]
-        sums = list(accumulate(map(mul, mean, self.samples), initial=0))
-        counts = list(accumulate(self.samples, initial=0))
-        return [
-            (
-                min(low[start:end]) / scale,  # type: ignore[type-var, operator]
-                (sums[end] - sums[start]) / (counts[end] - counts[start]) / mean_scale,
-                max(high[start:end]) / scale,  # type: ignore[type-var, operator]
-            )
-            for _, start, end in runs
-        ]
+            return _columns([self._sparse(name, start, end) for _, start, end in runs])
+        sums = [*accumulate(map(mul, mean, self.samples), initial=0)]
+        return (
+            [min(low[start:end]) / scale for _, start, end in runs],  # type: ignore[type-var, operator]
+            [(sums[end] - sums[start]) / (samples[end] - samples[start]) / mean_scale for _, start, end in runs],
+            [max(high[start:end]) / scale for _, start, end in runs],  # type: ignore[type-var, operator]
+        )
 
     def _sparse(self, name: str, start: int, end: int) -> Figures:
         low, mean, high = self.figures[name]
@@ -91,6 +101,11 @@ class Level:
         )
 
 
+def _columns(rows: Sequence[Figures]) -> Curve:
+    low, mean, high = ([*column] for column in zip(*rows, strict=True))
+    return low, mean, high
+
+
 def tier_for(step_ms: float) -> int:
     """The coarsest that has a value for each step."""
     return HOURS if step_ms >= 1000 * HOURS else MINUTES if step_ms >= 1000 * MINUTES else RAW
@@ -101,42 +116,50 @@ def levels(
 ) -> list[Level]:
     """What is kept of the time, the oldest first; what is too old for the tier comes from the next coarser one.
 
-    Of that no period is taken that reaches into what the finer one has.
+    Of that no period is taken that reaches into what the finer one has. What held the clocks is known where REASONS
+    are among the names.
     """
     found: list[Level] = []
     for step_s in _TIERS[_TIERS.index(tier) :]:
         if since >= until:
             break
-        level = Level(step_s, figures={name: ([], [], []) for name in names})
-        for payload in _payloads(db, host_id, gpu, step_s, since, until):
+        level = Level(step_s, figures={name: ([], [], []) for name in names if name != REASONS})
+        chunks = _chunks(db, host_id, gpu, step_s, since, until)
+        for _, payload in chunks:
             _add(level, payload, since, until if step_s == tier else until - 1000 * step_s + 1, names)
         _put_in_order(level)
         found.insert(0, level)
+        if chunks and chunks[0][0] <= since:
+            break
         oldest = _oldest(db, host_id, gpu, step_s)
         until = until if oldest is None else min(until, oldest)
     return [level for level in found if level.at_ms]
 
 
-def _payloads(db: Session, host_id: int, gpu: int, tier: int, since: int, until: int) -> Iterator[bytes]:
+def stored(db: Session, host_id: int, gpu: int, tier: int, start: int) -> bytes | None:
+    """The chunk that starts there, if there is one."""
+    found = _chunks(db, host_id, gpu, tier, start, start + 1)
+    return found[-1][1] if found and found[-1][0] == start else None
+
+
+def _chunks(db: Session, host_id: int, gpu: int, tier: int, since: int, until: int) -> list[tuple[int, bytes]]:
+    """(start, payload), in order"""
     span_ms = RAW_SPAN_MS if tier == RAW else 1000 * tier * PERIODS_A_CHUNK
-    query = (
-        select(GpuChunk.payload)
-        .where(GpuChunk.host_id == host_id, GpuChunk.gpu == gpu, GpuChunk.tier == tier)
-        .where(col(GpuChunk.start) > since - span_ms, col(GpuChunk.start) < until, col(GpuChunk.end) >= since)
-        .order_by(col(GpuChunk.start))
-    )
-    yield from db.exec(query).all()
+    told = {"host": host_id, "gpu": gpu, "tier": tier, "from": since - span_ms, "since": since, "until": until}
+    pieces = db.connection().execute(_PIECES, told).all()
+    return [(start, b"".join([piece for _, piece in group])) for start, group in groupby(pieces, itemgetter(0))]
 
 
 def _oldest(db: Session, host_id: int, gpu: int, tier: int) -> int | None:
-    mine = (GpuChunk.host_id == host_id, GpuChunk.gpu == gpu, GpuChunk.tier == tier)
-    return db.exec(select(func.min(GpuChunk.start)).where(*mine)).one()
+    oldest: int | None = db.connection().execute(_OLDEST, {"host": host_id, "gpu": gpu, "tier": tier}).scalar_one()
+    return oldest
 
 
 def _add(level: Level, payload: bytes, since: int, until: int, names: Collection[str]) -> None:
     if level.step_s == RAW:
-        samples = unpack_samples(payload, {*names, REASONS})
-        masks = [(mask or 0) & THROTTLING for mask in samples.values.pop(REASONS)]
+        samples = unpack_samples(payload, names)
+        told = samples.values.pop(REASONS, None) or [None] * len(samples.at_ms)
+        masks = [(mask or 0) & THROTTLING for mask in told]
         figures = {name: (column, column, column) for name, column in samples.values.items()}
         _extend(level, samples.at_ms, [1] * len(masks), [int(mask > 0) for mask in masks], masks, figures, since, until)
         return
@@ -168,10 +191,9 @@ def _extend(
 
 def _put_in_order(level: Level) -> None:
     """A clock that was set back leaves samples behind that come before earlier ones."""
-    order = range(len(level.at_ms))
-    if all(level.at_ms[place] <= level.at_ms[place + 1] for place in order[:-1]):
+    if level.at_ms == sorted(level.at_ms):
         return
-    places = sorted(order, key=level.at_ms.__getitem__)
+    places = sorted(range(len(level.at_ms)), key=level.at_ms.__getitem__)
     for name in ("at_ms", "samples", "throttled", "reasons"):
         setattr(level, name, [getattr(level, name)[place] for place in places])
     for name, columns in level.figures.items():

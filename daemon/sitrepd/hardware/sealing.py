@@ -12,29 +12,40 @@ from sqlmodel import Session, col, func, select
 
 from sitrepd.hardware import blocks
 from sitrepd.hardware.blocks import TIME_MS, Periods, Samples
-from sitrepd.hardware.models import GpuChunk, GpuSample
+from sitrepd.hardware.models import GpuChunk, GpuSample, Host
 from sitrepd.hardware.newest import AT, known_gpus
-from sitrepd.hardware.older import PERIODS_A_CHUNK, RAW_SPAN_MS
+from sitrepd.hardware.older import PERIODS_A_CHUNK, RAW_SPAN_MS, stored
 from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES, RAW
 from sitrepd.storage.types import to_ms
 
 # So many rows stay as they are, and so many more are worth a chunk.
 _STAY = 300
-_WORTH = 900
+WORTH = 900
 _MOST = 3600
 # A GPU that is sampled no more, or seldom, has its rows sealed by age.
 _OLD_MS = RAW_SPAN_MS
 _DROPPED_AT_ONCE = 200
+# Eight of these fill a page of the database; what does not fit one takes pages of its own.
+_PIECE_BYTES = 480
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    tier: int
+    start: int
+    end: int
+    count: int
+    payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """Rows of one GPU up to `through` as chunks, each the values of its columns."""
+    """Rows of one GPU up to `through` as chunks."""
 
     host_id: int
     gpu: int
     through: int
-    chunks: Sequence[dict[str, Any]]
+    chunks: Sequence[Chunk]
 
 
 def due(db: Session, host_id: int, now: datetime) -> list[tuple[int, int]]:
@@ -43,7 +54,7 @@ def due(db: Session, host_id: int, now: datetime) -> list[tuple[int, int]]:
     for gpu in known_gpus(db, host_id):
         mine = (GpuSample.host_id == host_id, GpuSample.gpu == gpu)
         count, oldest = db.exec(select(func.count(), func.min(AT)).where(*mine)).one()
-        if count >= _STAY + _WORTH:
+        if count >= _STAY + WORTH:
             found.append((gpu, min(count - _STAY, _MOST)))
         elif count > 1 and oldest < to_ms(now) - _OLD_MS:
             found.append((gpu, count - 1))
@@ -55,32 +66,42 @@ def seal(db: Session, host_id: int, gpu: int, most: int) -> Sealed | None:
     samples, through = _oldest_rows(db, host_id, gpu, most)
     if not samples.at_ms:
         return None
-    raw = {"tier": RAW, "start": samples.at_ms[0], "end": samples.at_ms[-1], "count": len(samples.at_ms)}
-    chunks = [raw | {"payload": blocks.pack_samples(samples)}]
+    first, last = samples.at_ms[0], samples.at_ms[-1]
+    chunks = [Chunk(RAW, first, last, len(samples.at_ms), blocks.pack_samples(samples))]
     for tier in (MINUTES, HOURS):
         chunks += _with_stored(db, host_id, gpu, tier, blocks.fold(samples, tier))
-    return Sealed(host_id, gpu, through, [{"host_id": host_id, "gpu": gpu, **chunk} for chunk in chunks])
+    return Sealed(host_id, gpu, through, chunks)
 
 
 def write(db: Session, sealed: Sealed) -> None:
     """In one transaction: each sample is in a row or in a chunk, never in both."""
     for chunk in sealed.chunks:
-        _delete(db, *(chunk[name] for name in ("host_id", "gpu", "tier", "start")))
-    db.connection().execute(insert(GpuChunk), list(sealed.chunks))
+        put(db, sealed.host_id, sealed.gpu, chunk)
     mine = (col(GpuSample.host_id) == sealed.host_id, col(GpuSample.gpu) == sealed.gpu)
     db.exec(delete(GpuSample).where(*mine, sealed.through >= AT))
 
 
+def put(db: Session, host_id: int, gpu: int, chunk: Chunk) -> None:
+    """In the place of the one that starts at the same time, if there is one."""
+    _delete(db, host_id, gpu, chunk.tier, chunk.start)
+    shared = {"host_id": host_id, "gpu": gpu, "tier": chunk.tier, "start": chunk.start, "end": chunk.end}
+    pieces = [chunk.payload[at : at + _PIECE_BYTES] for at in range(0, len(chunk.payload), _PIECE_BYTES)]
+    rows = [shared | {"count": chunk.count, "part": part, "payload": piece} for part, piece in enumerate(pieces)]
+    db.connection().execute(insert(GpuChunk), rows)
+
+
 def drop(db: Session, tier: int, before: datetime) -> int:
     """Chunks that ended before, a few at once; how many those were."""
-    keys = db.exec(
-        select(GpuChunk.host_id, GpuChunk.gpu, GpuChunk.start)
-        .where(GpuChunk.tier == tier, col(GpuChunk.end) < to_ms(before))
-        .limit(_DROPPED_AT_ONCE)
-    ).all()
-    for host_id, gpu, start in keys:
-        _delete(db, host_id, gpu, tier, start)
-    return len(keys)
+    dropped = 0
+    for host_id in db.exec(select(Host.id)).all():
+        for gpu in known_gpus(db, host_id or 0):
+            mine = (GpuChunk.host_id == host_id, GpuChunk.gpu == gpu, GpuChunk.tier == tier)
+            old = (col(GpuChunk.start) < to_ms(before), col(GpuChunk.end) < to_ms(before), GpuChunk.part == 0)
+            starts = db.exec(select(GpuChunk.start).where(*mine, *old).limit(_DROPPED_AT_ONCE - dropped)).all()
+            for start in starts:
+                _delete(db, host_id or 0, gpu, tier, start)
+            dropped += len(starts)
+    return dropped
 
 
 def _delete(db: Session, host_id: int, gpu: int, tier: int, start: int) -> None:
@@ -105,16 +126,15 @@ def _whole(column: Sequence[float | None], scale: int) -> list[int | None]:
     return [None if value is None else round(value * scale) for value in column]
 
 
-def _with_stored(db: Session, host_id: int, gpu: int, tier: int, periods: Periods) -> list[dict[str, Any]]:
+def _with_stored(db: Session, host_id: int, gpu: int, tier: int, periods: Periods) -> list[Chunk]:
     """The chunks that the periods belong to, with what these hold already."""
     chunks = []
     for place in sorted({number // PERIODS_A_CHUNK for number in periods}):
         mine = {number: period for number, period in periods.items() if number // PERIODS_A_CHUNK == place}
         start = place * PERIODS_A_CHUNK * tier * 1000
-        stored = db.get(GpuChunk, (host_id, gpu, tier, start))
-        if stored is not None:
-            mine = blocks.merged(blocks.unpack_periods(stored.payload), mine)
+        before = stored(db, host_id, gpu, tier, start)
+        if before is not None:
+            mine = blocks.merged(blocks.unpack_periods(before), mine)
         end = (max(mine) + 1) * tier * 1000 - 1
-        payload = blocks.pack_periods(mine)
-        chunks.append({"tier": tier, "start": start, "end": end, "count": len(mine), "payload": payload})
+        chunks.append(Chunk(tier, start, end, len(mine), blocks.pack_periods(mine)))
     return chunks

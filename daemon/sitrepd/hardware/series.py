@@ -9,20 +9,21 @@ from datetime import datetime
 from itertools import chain
 from math import floor
 from operator import mul
+from typing import NamedTuple
 
 from sqlmodel import Session
 
 from sitrepd.hardware import newest
 from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
-from sitrepd.hardware.grid import Bucket, Grid, together
+from sitrepd.hardware.grid import Bucket, Columns, Grid, together
 from sitrepd.hardware.newest import known_gpus, latest
 from sitrepd.hardware.older import Level, levels, tier_for
-from sitrepd.hardware.quantities import METRICS, MINUTES, RAW
-from sitrepd.storage.types import from_ms, to_ms
+from sitrepd.hardware.quantities import METRICS, MINUTES, RAW, REASONS
+from sitrepd.storage.types import to_ms
 
 __all__ = [
-    "METRICS", "Bucket", "Point", "Summary", "buckets", "known_gpus", "latest", "range_of", "summary",
-    "throttled_share", "throttling", "with_gaps",
+    "METRICS", "Bucket", "Columns", "Point", "Summary", "buckets", "columns", "known_gpus", "latest", "range_of",
+    "summary", "throttled_share", "throttling", "with_gaps",
 ]  # fmt: skip
 
 # A longer time is summed up from its minutes.
@@ -30,8 +31,7 @@ _RAW_AT_MOST_MS = 36 * 3600 * 1000
 _PERCENTILES = (5, 50, 95, 99)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One bucket of one metric; `at` is its start."""
 
     number: int
@@ -66,25 +66,29 @@ def buckets(
     metrics: Collection[str] | None = None,
 ) -> list[Bucket]:
     """Those that hold samples, in order; at most `points`."""
-    names = METRICS if metrics is None else tuple(metrics)
+    names = (*(METRICS if metrics is None else metrics), REASONS)
+    return columns(db, host_id, gpu, since, until, points, names).buckets()
+
+
+def columns(
+    db: Session, host_id: int, gpu: int, since: datetime, until: datetime, points: int, metrics: Sequence[str]
+) -> Columns:
+    """The same, column by column, which takes a third of the time; throttling where REASONS are among the metrics."""
+    names = [name for name in metrics if name != REASONS]
     grid = Grid(to_ms(since), to_ms(until), points)
-    found = levels(db, host_id, gpu, grid.since, grid.until, tier_for(grid.step_ms), names)
-    return together([*(level.buckets(grid) for level in found), newest.buckets(db, host_id, gpu, grid, names)])
+    found = levels(db, host_id, gpu, grid.since, grid.until, tier_for(grid.step_ms), metrics)
+    parts = [*(level.buckets(grid) for level in found), newest.buckets(db, host_id, gpu, grid, names)]
+    return together(parts, names)
 
 
 def range_of(
     db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime, points: int
 ) -> list[Point]:
     """One metric in at most `points`; where nothing was sampled there is none."""
-    told = []
-    step_s = (until - since).total_seconds() / points
-    start = since.timestamp()
-    for bucket in buckets(db, host_id, gpu, since, until, points, (metric,)):
-        low, mean, high = (bucket.values or {}).get(metric, (None, None, None))
-        if low is not None and mean is not None and high is not None:
-            at = from_ms(round(1000 * (start + bucket.number * step_s)))
-            told.append(Point(bucket.number, at, low, mean, high, bucket.samples))
-    return told
+    found, step = columns(db, host_id, gpu, since, until, points, (metric,)), (until - since) / points
+    at = [since + number * step for number in found.numbers]
+    told = zip(found.numbers, at, *found.curves[metric], found.samples, strict=True)
+    return [Point._make(point) for point in told if point[3] is not None]
 
 
 def with_gaps(found: Sequence[Bucket], step_s: float, gap_s: float) -> list[Bucket]:
@@ -126,7 +130,7 @@ def _masks(db: Session, host_id: int, gpu: int, since: datetime, until: datetime
     """(samples, [(what held the clocks, in how many of them)]), the most frequent first."""
     counts: Counter[int] = Counter()
     samples = 0
-    for level in _levels(db, host_id, gpu, since, until, ()):
+    for level in _levels(db, host_id, gpu, since, until, (REASONS,)):
         samples += sum(level.samples)
         for mask, held in zip(level.reasons, level.throttled, strict=True):
             counts[mask] += held
