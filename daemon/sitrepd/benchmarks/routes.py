@@ -71,5 +71,7 @@ async def take_in(
 def routers() -> Sequence[APIRouter]:
     """The session's own routes first, then those that every noun has."""
     from sitrepd.benchmarks import comparing
+    from sitrepd.benchmarks.trainings import routes as trained
+    from sitrepd.benchmarks.running.routes import router as running
 
-    return router, comparing.router, *(fact_routes(noun) for noun in SLICE.nouns)
+    return router, running, comparing.router, trained.router, *(fact_routes(noun) for noun in SLICE.nouns)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sitrepd.cli import output, values
+from sitrepd.cli.bench_run import add_run_verbs
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
 from sitrepd.cli.portable import read_input
 from sitrepd.cli.verbs import Cli, noun, verb
@@ -38,6 +39,7 @@ TABLE = NounTable(
 )  # fmt: skip
 
 app = noun("Benchmarks: measured runs. `sitrep compare` puts them side by side.")
+add_run_verbs(app)
 add_verbs(app, TABLE)
 
 

@@ -87,7 +87,7 @@ def job_out(row: BenchmarkJob) -> JobOut:
         run=row.run,
         done=row.done,
         total=row.total,
-        benchmarks=[ids.public_id("B", number) for number in row.benchmarks],
+        benchmarks=[ids.public_id("B", number) for number in row.benchmarks or ()],
         note=row.note,
         error=row.error,
         trial=row.trial,

@@ -40,6 +40,7 @@ def insert(db: Session, asked: BenchAsked, launch: Launch, session_id: int | Non
     row = BenchmarkJob(
         id=ids.allocate(db, "benchmark_job"), session_id=session_id, launch_id=launch.id or 0, provenance=provenance,
         tool=asked.tool, asked=told, trial=asked.trial, run=0 if _warms(asked) else 1,
+        benchmarks=[],
     )  # fmt: skip
     db.add(row)
     db.flush()
@@ -98,7 +99,7 @@ def store_run(
         bool(row.asked.get("baseline")), tuple(marks), original,
     )  # fmt: skip
     found = [service.store_one(db, scope, _own(run, row), told) for run in runs]
-    row.benchmarks = [*row.benchmarks, *(one.id or 0 for one in found)]
+    row.benchmarks = [*(row.benchmarks or ()), *(one.id or 0 for one in found)]
     row.run, row.folder, row.before = row.run + 1, None, None
     db.add(row)
     _note(db, row)
@@ -137,4 +138,4 @@ def _note(db: Session, row: BenchmarkJob) -> None:
 
 
 def benchmarks_of(db: Session, row: BenchmarkJob) -> list[Benchmark]:
-    return [found for number in row.benchmarks if (found := db.get(Benchmark, number)) is not None]
+    return [found for number in row.benchmarks or () if (found := db.get(Benchmark, number)) is not None]

@@ -31,7 +31,7 @@ from sitrepd.facts import Scope
 from sitrepd.launches.launchers.base import Exit, Launched, LaunchError, LaunchRequest
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.models import ALIVE, Launch
-from sitrepd.redact import redact_argv, redact_env, redact_text
+from sitrepd.redact import redact_argv, redact_env
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
 
@@ -235,12 +235,19 @@ class Work:
 
     async def _settle(self, row: BenchmarkJob, ended: Exit) -> None:
         folder = Path(row.folder or "")
+        try:
+            await self._judge(row, ended, folder)
+        except SitrepError:
+            await asyncio.to_thread(_clean, folder)
+            raise
+        await asyncio.to_thread(_clean, folder, done=True)
+
+    async def _judge(self, row: BenchmarkJob, ended: Exit, folder: Path) -> None:
         if ended.known and (ended.exit_code != 0 or ended.signal):
             launch = prepare.read_launch(self.runtime, ids.public_id("L", row.launch_id))
             raise RunFailed(await asyncio.to_thread(self._why_failed, row, ended, folder, launch))
         if row.run == 0:
             await self.runtime.store.write_async(lambda db: rows.warmed(db, self._number))
-            await asyncio.to_thread(_clean, folder)
             return
         until = ended.ended_at or utc_now()
         await asyncio.to_thread(self._look_again, folder)
@@ -270,7 +277,6 @@ class Work:
 
         await self.runtime.store.write_async(job)
         self.runtime.activity.touch(row.session_id)
-        await asyncio.to_thread(_clean, folder)
 
     def _read(self, row: BenchmarkJob, folder: Path, launch: Launch) -> tuple[Any, during.During, dict[str, Any]]:
         output = _output_of(folder)
@@ -338,14 +344,14 @@ def _output_of(folder: Path) -> Path:
         return folder / "result.jsonl"
 
 
-def _clean(folder: Path) -> None:
-    """What a tool has written may hold secrets: the result was kept without them, what it printed is cleaned."""
-    printed = folder / "output.log"
-    with suppress(OSError):
-        printed.write_text(redact_text(printed.read_text(errors="replace")))
-    for path in folder.glob("result.*"):
-        path.unlink(missing_ok=True)
-    shutil.rmtree(folder / "artifacts", ignore_errors=True)
+def _clean(folder: Path, *, done: bool = False) -> None:
+    """What a tool has written may hold secrets; the result of a run that is `done` was kept without them elsewhere."""
+    for path in [folder / "output.log", *folder.glob("result.*"), *folder.glob("artifacts/**/*.json*")]:
+        with suppress(OSError):
+            if done and path.name != "output.log":
+                path.unlink()
+            else:
+                path.write_bytes(originals.without_secrets(path.read_bytes()))
 
 
 def _resolved(text: str, what: str) -> str:

@@ -1,0 +1,275 @@
+"""`sitrep bench run`: measures a server, and shows how far it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import typer
+
+from sitrepd.cli import output, values
+from sitrepd.cli.nouns import Cursor, Limit
+from sitrepd.cli.verbs import REFUSED, Cli, verb
+
+_POLL_S = 0.5
+_LINE_EVERY_S = 30.0
+_LIVING = ("queued", "warming", "running")
+_DAY_S = 86400.0
+Tool = Literal["sglang", "sglang-rust", "vllm", "guidellm", "aiperf", "command"]
+JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Its number, as `sitrep bench jobs` shows it.")]
+Pairs = list[str] | None
+
+
+def add_run_verbs(app: typer.Typer) -> None:
+    """Give `bench` what runs benchmarks."""
+    verb(app, "run", context_settings={"ignore_unknown_options": True})(run)
+    verb(app, "jobs")(jobs)
+    verb(app, "follow")(follow)
+    verb(app, "stop")(stop)
+    verb(app, "presets")(presets)
+
+
+def run(
+    cli: Cli,
+    launch: Annotated[str, typer.Argument(metavar="L", help="The server to measure.")],
+    flags: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- FLAGS]", help="More flags for the tool, or a command's words.")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="A named workload; `sitrep bench presets` lists them.")
+    ] = None,
+    tool: Annotated[Tool, typer.Option("--tool", help="What measures.")] = "sglang",
+    repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100, help="How many times.")] = 1,
+    warmup: Annotated[
+        bool | None, typer.Option("--warmup/--no-warmup", help="Whether to run it once unmeasured first.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What its runs are called.")] = None,
+    config: Annotated[
+        Pairs, typer.Option("--config", metavar="PAIR", help="NAME=VALUE of what is compared; may be repeated.")
+    ] = None,
+    workload: Annotated[
+        Pairs, typer.Option("--workload", metavar="PAIR", help="NAME=VALUE of what is asked; may be repeated.")
+    ] = None,
+    mapping: Annotated[
+        str | None, typer.Option("--mapping", help="Which fields of the JSON that a command writes are what.")
+    ] = None,
+    env: Annotated[
+        Pairs, typer.Option("--env", metavar="NAME=VALUE", help="Set in its environment; may be repeated.")
+    ] = None,
+    baseline: Annotated[bool, typer.Option("--baseline", help="The others are compared with it.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="End a single run after so long.")
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the server is ready, a day at the most.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Begin it, and do not wait for its end.")] = False,
+) -> None:
+    """Measure a server: `sitrep bench run L14 --preset quick --repeat 5`, or with the tool's own flags after `--`.
+
+    It is warmed up first. Each run is stored as it ends, with what the server itself counted meanwhile. It goes on
+    without this command and without the daemon: Ctrl-C only stops showing it. Exit status 1 where it has failed.
+    """
+    told: dict[str, Any] = {
+        "launch": launch, "tool": tool, "preset": preset, "flags": flags or [], "repeat": repeat, "warmup": warmup,
+        "name": name, "config": values.pairs(config or []), "workload": values.pairs(workload or []),
+        "mapping": mapping, "baseline": baseline, "timeout_s": timeout, "wait_s": _DAY_S if wait else None,
+        "session": cli.session_told,
+    }  # fmt: skip
+    told |= _surroundings(cli, tool, env or [])
+    answer = cli.client.post("/benchmarks/run", {key: value for key, value in told.items() if value is not None})
+    if detach:
+        cli.show(answer, lambda job: output.say(f"Job {job['id']}: {_how_far(job)}. `sitrep bench follow {job['id']}`"))
+        return
+    raise typer.Exit(_follow(cli, answer.data["id"]))
+
+
+def _surroundings(cli: Cli, tool: str, env: list[str]) -> dict[str, Any]:
+    """A command runs as it would in this shell; the other tools run as the server's own Python does."""
+    added = values.text_pairs(env)
+    if tool != "command" or not cli.is_local:
+        return {"env": added} if added else {}
+    from sitrepd.cli.launches import is_text
+
+    own = {key: value for key, value in os.environ.items() if is_text(key) and is_text(value)}
+    return {"cwd": os.getcwd(), "env": own | added}
+
+
+def jobs(cli: Cli, limit: Limit = 100, cursor: Cursor = None) -> None:
+    """List benchmarks that are run or were, newest first."""
+    columns: tuple[output.Column, ...] = (
+        ("JOB", "id"), ("LAUNCH", "launch"), ("TOOL", "tool"), ("PRESET", "preset"), ("NAME", "name"),
+        ("STATE", _how_far), ("RUNS", "benchmarks"), ("BEGAN", "started_at"), ("ENDED", "ended_at"), ("ERROR", "error"),
+    )  # fmt: skip
+
+    def for_people(page: Any) -> None:
+        output.table(page["data"], columns, "No benchmarks were run yet.")
+        if page.get("next_cursor"):
+            output.warn(f"{len(page['data'])} of {page['count']}; go on with --cursor {page['next_cursor']}")
+
+    cli.show(cli.client.get("/benchmarks/jobs", limit=limit, cursor=cursor), for_people)
+
+
+def follow(cli: Cli, job: JobArgument) -> None:
+    """Show how far a benchmark is until it has ended; exit status 1 where it has failed."""
+    raise typer.Exit(_follow(cli, job))
+
+
+def stop(cli: Cli, job: JobArgument) -> None:
+    """End a benchmark that runs; the runs that it has measured stay."""
+    cli.client.timeout_s = 120
+    cli.show(cli.client.post(f"/benchmarks/jobs/{job}/stop"), _say_end)
+
+
+def presets(cli: Cli) -> None:
+    """List the named workloads, those of the settings file among them."""
+    columns: tuple[output.Column, ...] = (
+        ("NAME", "name"), ("REQUESTS", "prompts"), ("INPUT", "input_len"), ("OUTPUT", "output_len"),
+        ("AT A TIME", "concurrency"), ("PER SECOND", "request_rate"), ("FLAGS", "flags"), ("ABOUT", "about"),
+    )  # fmt: skip
+    cli.show(cli.client.get("/benchmarks/presets"), lambda told: output.table(told["data"], columns))
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def _follow(cli: Cli, number: int) -> int:
+    """The exit status, once it has ended."""
+    try:
+        last = _show(cli, _moments(cli, number))
+    except KeyboardInterrupt:
+        output.warn(f"It goes on: `sitrep bench follow {number}` shows it again, `sitrep bench stop {number}` ends it.")
+        raise
+    if not cli.json:
+        _say_runs(cli, last)
+        _say_end(last)
+    return 0 if last["state"] == "done" else REFUSED
+
+
+def _moments(cli: Cli, number: int) -> Iterator[dict[str, Any]]:
+    """A daemon that is started anew meanwhile is waited for."""
+    from sitrepd.cli.client import Unreachable
+
+    answered = time.monotonic()
+    while True:
+        try:
+            told = cli.client.get(f"/benchmarks/jobs/{number}").data
+        except Unreachable:
+            if time.monotonic() - answered > 60:
+                raise
+            time.sleep(_POLL_S)
+            continue
+        answered = time.monotonic()
+        yield told
+        if told["state"] not in _LIVING:
+            return
+        time.sleep(_POLL_S)
+
+
+def _show(cli: Cli, moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    if cli.json:
+        return _as_lines(moments)
+    return _as_bar(moments) if output.in_terminal() else _as_text(moments)
+
+
+def _as_lines(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    from sitrepd.cli.client import dump
+
+    last: dict[str, Any] = {}
+    shown = None
+    for last in moments:
+        if last != shown:
+            print(dump(last).decode(), flush=True)
+            shown = last
+    return last
+
+
+def _as_text(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    last: dict[str, Any] = {}
+    shown: tuple[Any, ...] | None = None
+    at = 0.0
+    for last in moments:
+        now = (last["state"], last["run"])
+        if last["state"] in _LIVING and (now != shown or time.monotonic() - at > _LINE_EVERY_S):
+            output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['launch']}  {_how_far(last)}")
+            shown, at = now, time.monotonic()
+        _flush()
+    return last
+
+
+def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), TimeElapsedColumn())
+    last: dict[str, Any] = {}
+    with Progress(*columns, console=Console(highlight=False), transient=True) as bars:
+        bar = bars.add_task("", total=None, left="")
+        for last in moments:
+            total = last.get("total")
+            bars.update(
+                bar, description=f"{last['launch']} {_which(last)}", left=_left(last), total=total,
+                completed=last.get("done") or 0,
+            )  # fmt: skip
+    return last
+
+
+def _how_far(job: Any) -> str:
+    """running, run 2 of 5: 12 of 24 requests"""
+    if job["state"] not in _LIVING:
+        return str(job["state"])
+    left = _left(job)
+    return f"{_which(job)}: {left}" if left else _which(job)
+
+
+def _which(job: Any) -> str:
+    if job["state"] == "queued":
+        return "queued"
+    return "warming up" if job["run"] == 0 else f"run {job['run']} of {job['repeat']}"
+
+
+def _left(job: Any) -> str:
+    if job.get("total") is None or job["state"] == "queued":
+        return ""
+    done = job.get("done")
+    return f"{job['total']} requests" if done is None else f"{done} of {job['total']} requests"
+
+
+def _say_runs(cli: Cli, job: dict[str, Any]) -> None:
+    rows = [cli.client.get(f"/benchmarks/{one}").data for one in job.get("benchmarks") or ()]
+    columns: tuple[output.Column, ...] = (
+        ("ID", "id"), ("NAME", "name"), *((title, _metric(name)) for title, name in _SHOWN),
+        ("MARKED", lambda told: told.get("marks")),
+    )  # fmt: skip
+    if rows:
+        output.table(rows, columns)
+
+
+_SHOWN = (
+    ("OUTPUT TOK/S", "output_throughput"), ("TTFT MS", "median_ttft_ms"), ("TPOT MS", "median_tpot_ms"),
+    ("ACCEPT LEN", "accept_length"), ("CACHE HITS", "cache_hit_rate"), ("COMPLETED", "completed"), ("FAILED", "failed"),
+)  # fmt: skip
+
+
+def _metric(name: str) -> Any:
+    def find(told: Any) -> Any:
+        value = (told.get("metrics") or {}).get(name, {}).get("value")
+        return None if value is None else f"{float(value):.4g}" if name != "completed" else value
+
+    return find
+
+
+def _say_end(job: dict[str, Any]) -> None:
+    runs = ", ".join(job.get("benchmarks") or ()) or "nothing measured"
+    output.say(f"Job {job['id']} is {job['state']}: {runs}.")
+    if job.get("error"):
+        output.warn(f"Error: {job['error']}")
+        if job.get("folder"):
+            output.warn(f"What it printed: {job['folder']}/output.log")
+
+
+def _flush() -> None:
+    import sys
+
+    sys.stdout.flush()
