@@ -24,6 +24,12 @@ CHEAP = {
     "nvmlDeviceGetClockInfo",
     "nvmlDeviceGetCurrentClocksEventReasons",
 }
+SELDOM = {
+    "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetTotalEccErrors",
+    "nvmlDeviceGetRemappedRows",
+    "nvmlDeviceGetPcieReplayCounter",
+}
 
 
 def uuid(gpu: int) -> str:
@@ -88,6 +94,13 @@ def test_samples_carry_each_gpus_own_values(nvml_stub: NvmlStub):
         sm_clock__3=1905,
         reasons__3=0x24,
         perf_state__3=2,
+        memory_temperature__3=66,
+        ecc_corrected__3=7,
+        ecc_uncorrected__3=1,
+        remapped_corrected__3=3,
+        remapped_uncorrected__3=2,
+        remap_pending__3=1,
+        pcie_replays__3=12,
     )
     samples = nvml_stub.run(
         OPEN + "say([{**asdict(s), 'words': s.throttle_reasons, 'throttled': s.throttled} for s in nvml.gpu_samples()])"
@@ -106,6 +119,13 @@ def test_samples_carry_each_gpus_own_values(nvml_stub: NvmlStub):
         "memory_clock_mhz": 12481,
         "clock_reasons_mask": 0x24,
         "perf_state": "P2",
+        "memory_temperature_c": 66,
+        "ecc_corrected": 7,
+        "ecc_uncorrected": 1,
+        "remapped_rows": 5,
+        "remap_pending": True,
+        "remap_failed": False,
+        "pcie_replays": 12,
         "reason": None,
         "words": ["power cap", "thermal (software)"],
         "throttled": True,
@@ -116,13 +136,55 @@ def test_samples_carry_each_gpus_own_values(nvml_stub: NvmlStub):
 
 
 def test_a_sample_makes_cheap_calls_only(nvml_stub: NvmlStub, tmp_path):
+    """But for the first, which asks what is asked seldom as well."""
     calls = tmp_path / "calls"
     told = nvml_stub.run(
-        OPEN
-        + f"control.write_text('log={calls}\\n')\nnvml.gpu_samples()\nsay(Path({str(calls)!r}).read_text().split())"
+        OPEN + f"calls = Path({str(calls)!r})\ncontrol.write_text(f'log={{calls}}\\n')\n"
+        "first = nvml.gpu_samples()\nfirst_calls = calls.read_text().split()\ncalls.unlink()\n"
+        "second = nvml.gpu_samples()\nsay([first_calls, calls.read_text().split(), first == second])"
     )
-    assert set(told) == CHEAP
-    assert len(told) == 8 * (len(CHEAP) + 1)
+    assert set(told[0]) == CHEAP | SELDOM
+    assert set(told[1]) == CHEAP
+    assert len(told[1]) == 8 * (len(CHEAP) + 1)
+    assert told[2] is True
+
+
+def test_what_is_not_supported_is_asked_again_only_with_the_facts(nvml_stub: NvmlStub, tmp_path):
+    calls = tmp_path / "calls"
+    nvml_stub.set(gpus=1)
+    told = nvml_stub.run(
+        OPEN + f"calls = Path({str(calls)!r})\n"
+        "names = ('nvmlDeviceGetPowerUsage', 'nvmlDeviceGetRemappedRows', 'nvmlDeviceGetMemoryInfo_v2')\n"
+        "fails = ''.join(f'fail.{name}=3\\n' for name in names)\n"
+        "control.write_text(f'gpus=1\\nlog={calls}\\n' + fails)\n"
+        "samples = [nvml.gpu_samples()[0] for _ in range(3)]\n"
+        "asked = [calls.read_text().split().count(name) for name in (*names, 'nvmlDeviceGetMemoryInfo')]\n"
+        "control.write_text('gpus=1\\n')\n"
+        "still = nvml.gpu_samples()[0].power_w\n"
+        "nvml.gpu_facts()\n"
+        "say([asked, [s.power_w for s in samples], samples[2].memory_used_bytes, still, nvml.gpu_samples()[0].power_w])"
+    )
+    assert told == [[1, 1, 1, 3], [None] * 3, 640 * 1024 * 1024, None, 82.0]
+
+
+def test_a_query_that_fails_now_and_then_is_asked_again(nvml_stub: NvmlStub):
+    nvml_stub.set(gpus=1, fail__nvmlDeviceGetPowerUsage=999, no_memory_temperature=1)
+    told = nvml_stub.run(
+        OPEN + "first = nvml.gpu_samples()[0]\ncontrol.write_text('gpus=1\\n')\n"
+        "say([first.power_w, first.memory_temperature_c, first.ecc_corrected, nvml.gpu_samples()[0].power_w])"
+    )
+    assert told == [None, None, 0, 82.0]
+
+
+def test_what_takes_the_driver_long_is_asked_rarely(nvml_stub: NvmlStub):
+    nvml_stub.set(gpus=1, hang__nvmlDeviceGetFieldValues=1)
+    told = nvml_stub.run(
+        OPEN + "nvml.gpu_samples()\nnow = time.monotonic()\n"
+        "say({q.name: q.due_at - now for q in nvml._gpus[0].questions._seldom})"
+    )
+    assert set(told) == SELDOM
+    assert told.pop("nvmlDeviceGetFieldValues") > 30
+    assert max(told.values()) <= 60
 
 
 def test_a_query_that_is_not_supported_is_absent(nvml_stub: NvmlStub):

@@ -9,8 +9,11 @@
  *   lost=3,5               these GPUs are lost, vanished=3 is not even listed
  *   hang.NAME=30           the function NAME sleeps so many seconds
  *   log=PATH               each call's name is appended to PATH
+ *   still=1                the file is read at nvmlInit only, so that a call costs next to nothing
  *   utilization, memory_utilization, memory_used (bytes), power_mw, temperature, sm_clock, memory_clock,
- *   reasons (mask), perf_state, pcie_generation, pcie_width, processes (pid:bytes,pid:bytes), graphics (the same),
+ *   reasons (mask), perf_state, memory_temperature, no_memory_temperature, ecc_corrected, ecc_uncorrected,
+ *   remapped_corrected, remapped_uncorrected, remap_pending, remap_failed, pcie_replays, energy_mj,
+ *   pcie_generation, pcie_width, processes (pid:bytes,pid:bytes), graphics (the same),
  *   p2p (nvmlGpuP2PStatus_t towards that GPU),
  *   nvlinks (far ends: GPU numbers, or s for a switch: 1,1,s)
  */
@@ -28,14 +31,18 @@ typedef struct { int index; } gpu_t;
 typedef unsigned long long u64;
 static gpu_t gpus[MAX_GPUS];
 static int opened;
+static int still;
 static __thread char text[1 << 16];
+static const char *find(const char *key);
 
-static void load(void) {
+static void load(int anew) {
+  if (!anew && still) return;
   const char *path = getenv("NVML_STUB_CONTROL");
   FILE *file = path ? fopen(path, "r") : NULL;
   size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
   text[n] = 0;
   if (file) fclose(file);
+  still = find("still") != NULL;
 }
 
 static const char *find(const char *key) {
@@ -83,7 +90,7 @@ static int total(void) { u64 n = number("gpus", -1, 8); return n > MAX_GPUS ? MA
 /* What a call answers before it does anything; gpu is -1 for a call that is about none. */
 static int enter(const char *name, int gpu) {
   char key[128];
-  load();
+  load(0);
   note(name);
   snprintf(key, sizeof key, "hang.%s", name);
   unsigned seconds = (unsigned)number(key, gpu, 0);
@@ -106,7 +113,7 @@ static int enter(const char *name, int gpu) {
 
 API int nvmlInitWithFlags(unsigned flags) {
   (void)flags;
-  load();
+  load(1);
   note(__func__);
   unsigned seconds = (unsigned)number("hang.nvmlInit", -1, 0);
   if (seconds) sleep(seconds);
@@ -179,6 +186,40 @@ QUERY(unsigned, nvmlDeviceGetCurrPcieLinkWidth, number("pcie_width", gpu->index,
 QUERY(unsigned, nvmlDeviceGetPersistenceMode, 1)
 QUERY(unsigned, nvmlDeviceGetPerformanceState, number("perf_state", gpu->index, 0))
 QUERY(u64, nvmlDeviceGetCurrentClocksEventReasons, number("reasons", gpu->index, 0))
+QUERY(unsigned, nvmlDeviceGetPcieReplayCounter, number("pcie_replays", gpu->index, 0))
+QUERY(u64, nvmlDeviceGetTotalEnergyConsumption, number("energy_mj", gpu->index, 1000000))
+
+API int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, unsigned kind, unsigned counter, u64 *out) {
+  ENTER(gpu->index);
+  if (kind > 1 || counter > 1) return INVALID;
+  *out = number(kind ? "ecc_uncorrected" : "ecc_corrected", gpu->index, 0);
+  return OK;
+}
+API int nvmlDeviceGetRemappedRows(gpu_t *gpu, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+  ENTER(gpu->index);
+  *corrected = (unsigned)number("remapped_corrected", gpu->index, 0);
+  *uncorrected = (unsigned)number("remapped_uncorrected", gpu->index, 0);
+  *pending = (unsigned)number("remap_pending", gpu->index, 0);
+  *failed = (unsigned)number("remap_failed", gpu->index, 0);
+  return OK;
+}
+/* Of the fields only the temperature of the memory is known. */
+typedef struct {
+  unsigned field, scope;
+  long long at, latency;
+  unsigned type;
+  int code;
+  union { unsigned word; u64 wide; } value;
+} field_t;
+API int nvmlDeviceGetFieldValues(gpu_t *gpu, int count, field_t *fields) {
+  ENTER(gpu->index);
+  for (field_t *field = fields; count-- > 0; field++) {
+    field->type = 1;
+    field->code = field->field == 82 && !of("no_memory_temperature", gpu->index) ? OK : UNSUPPORTED;
+    field->value.word = (unsigned)number("memory_temperature", gpu->index, 41);
+  }
+  return OK;
+}
 
 #define PAIR(name, a, b) \
   API int name(gpu_t *gpu, unsigned *x, unsigned *y) { ENTER(gpu->index); *x = (a); *y = (b); return OK; }

@@ -32,6 +32,8 @@ _SENTENCES = {
 _DRIVER_GONE = {1, 9, 18}
 _GPU_LOST = {15, 16, 28}
 _LIBRARY_NOT_FOUND = 12
+# Not supported, no permission, a function or a version of a structure that this driver does not have.
+_UNSUPPORTED = {3, 4, 13, 25}
 
 
 class DriverGone(Exception):
@@ -75,8 +77,10 @@ class Driver:
 
     def __init__(self, pynvml: ModuleType) -> None:
         self._pynvml = pynvml
-        self.call: Call | None = None
+        self._calling: str | None = None
+        self._called_at = 0.0
         self.last_error: str | None = None
+        self.unsupported = False
 
     @classmethod
     def open(cls, sys_root: Path) -> Driver:
@@ -95,22 +99,34 @@ class Driver:
     def close(self) -> None:
         self.ask("nvmlShutdown", tolerant=True)
 
+    @property
+    def call(self) -> Call | None:
+        """What is under way, as seen from another thread."""
+        name, since = self._calling, self._called_at
+        return None if name is None else Call(name, since)
+
     def ask(self, name: str, *args: object, tolerant: bool = False) -> Answer:
-        """None for whatever cannot be answered; raises DriverGone and GpuLost unless tolerant."""
+        """None for whatever cannot be answered; raises DriverGone and GpuLost unless tolerant.
+
+        `unsupported` says of the last None whether it would be the same the next time.
+        """
         function = getattr(self._pynvml, name, None)
+        self.unsupported = function is None
         if function is None:
             return None
-        self.call = Call(name, time.monotonic())
+        self._called_at = time.monotonic()
+        self._calling = name
         try:
             return _text(function(*args))
         except self._pynvml.NVMLError as error:
             if not tolerant:
                 _raise_if_gone(error.value)
             self.last_error = sentence(error.value)
+            self.unsupported = error.value in _UNSUPPORTED
         except ValueError:
             self.last_error = f"the NVIDIA driver answered {name} with something unreadable"
         finally:
-            self.call = None
+            self._calling = None
         return None
 
     def require(self, name: str, *args: object) -> Answer:

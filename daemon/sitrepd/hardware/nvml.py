@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from sitrepd.hardware import readings
 from sitrepd.hardware.driver import NO_GPU, Call, Driver, DriverGone, GpuLost
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample
+from sitrepd.hardware.queries import Questions
 from sitrepd.hardware.topology import SELF, UNKNOWN, Matrix, topology_matrix
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class _Gpu:
     handle: Any
     facts: GpuFacts
     reason: str | None = None
+    questions: Questions | None = None
 
 
 class Nvml:
@@ -77,16 +79,18 @@ class Nvml:
         """About a millisecond a GPU: for a change of hardware, not for every second."""
 
         def read(driver: Driver, gpu: _Gpu) -> GpuFacts:
+            gpu.questions = None  # what was not supported is asked again as seldom as this
             gpu.facts = readings.facts(driver, gpu.handle, gpu.facts, self._sys_root)
             return gpu.facts
 
         return self._each(read, lambda gpu, reason: replace(gpu.facts, reason=reason))
 
     def gpu_samples(self) -> list[GpuSample]:
-        """Only calls of microseconds, about 30 us a GPU; a GPU that never told its UUID has no sample."""
+        """About 30 us a GPU, now and then a little more; a GPU that never told its UUID has no sample."""
 
         def read(driver: Driver, gpu: _Gpu) -> GpuSample:
-            return readings.sample(driver, gpu.handle, gpu.index, gpu.uuid or "")
+            gpu.questions = gpu.questions or Questions(driver, gpu.handle, gpu.index, gpu.uuid or "")
+            return gpu.questions.sample()
 
         def absent(gpu: _Gpu, reason: str) -> GpuSample:
             return GpuSample(gpu.index, gpu.uuid or "", reason=reason)
@@ -180,7 +184,7 @@ class Nvml:
         driver, self._driver = self._driver, None
         self.reason = reason
         for gpu in self._gpus:
-            gpu.handle = None
+            gpu.handle = gpu.questions = None
         if driver is not None:
             driver.close()
 

@@ -1,46 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sitrepd.hardware.driver import Answer, Driver
-from sitrepd.hardware.gpus import GpuFacts, GpuProcess, GpuSample, architecture_word, pcie_word
+from sitrepd.hardware.gpus import GpuFacts, GpuProcess, architecture_word, pcie_word
 from sitrepd.hardware.topology import SWITCH, UNKNOWN
 
-_TEMPERATURE_GPU = 0
-_CLOCK_SM = 1
-_CLOCK_MEMORY = 2
-_PERF_STATE_UNKNOWN = 32
 _REMOTE_SWITCH = 2
 _MOST_LINKS = 36
-_IDENTITY = {"index", "uuid", "reason"}
-
-
-def sample(driver: Driver, handle: object, index: int, uuid: str) -> GpuSample:
-    """Its `reason` is set where the GPU is there but answers no query at all."""
-    ask = driver.ask
-    utilization = ask("nvmlDeviceGetUtilizationRates", handle)
-    used, reserved, total = _memory(driver, handle)
-    state = ask("nvmlDeviceGetPerformanceState", handle)
-    taken = GpuSample(
-        index=index,
-        uuid=uuid,
-        utilization_percent=None if utilization is None else utilization.gpu,
-        memory_utilization_percent=None if utilization is None else utilization.memory,
-        memory_used_bytes=used,
-        memory_reserved_bytes=reserved,
-        memory_total_bytes=total,
-        power_w=_watts(ask("nvmlDeviceGetPowerUsage", handle)),
-        temperature_c=ask("nvmlDeviceGetTemperature", handle, _TEMPERATURE_GPU),
-        sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, _CLOCK_SM),
-        memory_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, _CLOCK_MEMORY),
-        clock_reasons_mask=ask("nvmlDeviceGetCurrentClocksEventReasons", handle),
-        perf_state=None if state is None or state == _PERF_STATE_UNKNOWN else f"P{state}",
-    )
-    if all(getattr(taken, field.name) is None for field in fields(taken) if field.name not in _IDENTITY):
-        return replace(taken, reason=f"the GPU answers no query: {driver.last_error}")
-    return taken
 
 
 def facts(driver: Driver, handle: object, known: GpuFacts, sys_root: Path) -> GpuFacts:
