@@ -1,0 +1,1 @@
+"""Training runs from what trainers write: their logs, their state, JSON Lines."""
