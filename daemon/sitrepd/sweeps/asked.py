@@ -142,5 +142,5 @@ class SweepAsked(Shape):
     @property
     def stopping(self) -> EarlyStopIn | None:
         if isinstance(self.early_stop, bool):
-            return EarlyStopIn() if self.early_stop else None  # type: ignore[call-arg]
+            return EarlyStopIn() if self.early_stop else None
         return self.early_stop

@@ -41,9 +41,7 @@ def _taken(runtime: Runtime, body: LaunchCreate, session_id: int | None) -> str 
         pid = next((one.pid for one in holders if one.pid), None)
         return f"port {port} is taken by {f'pid {pid}' if pid else 'a process of another user'}"
     hardware = runtime.live.get("hardware") or LiveHardware()
-    look = Look(
-        runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, session_id, "sweep"
-    )
+    look = Look(runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, session_id, "sweep")
     against = [one for one in check_claims(described(planned, hardware), look) if one.level == "warning"]
     return against[0].text.rstrip(".") if against else None
 

@@ -143,7 +143,9 @@ def _check_names(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not re.fullmatch(r"-{0,2}[A-Za-z_][\w-]*", name):
-            raise InvalidFact(f"{name!r} is no name of a flag or a variable: write speculative-num-steps, or NCCL_ALGO.")
+            raise InvalidFact(
+                f"{name!r} is no name of a flag or a variable: write speculative-num-steps, or NCCL_ALGO."
+            )
         if (other := seen.setdefault(key_of(name), name)) != name or names.count(name) > 1:
             raise InvalidFact(f"{name} and {other} are the same setting: one of them is too many.")
 

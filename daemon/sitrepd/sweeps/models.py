@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import Field
-from sqlmodel import Field as Column
 
 from sitrepd.shapes import BenchmarkRef, FactIn, FactOut, Flag, LaunchRef, Name, Shape, SweepRef, Text, example, partial
 from sitrepd.storage.base import FactRow, json_field, link, time_field

@@ -85,9 +85,7 @@ def _plan(runtime: Runtime, asked: SweepAsked, metric: str) -> Plan:
         bodies = [_body(base, one) for one in found]
         seen = _starts(db, bodies[0], runtime.host_id)
     hardware = runtime.live.get("hardware") or LiveHardware()
-    look = Look(
-        runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, flags_timeout_s=_FLAGS_S
-    )
+    look = Look(runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, flags_timeout_s=_FLAGS_S)
     against = [_against(body, look) for body in bodies[:_CHECKED]]
     if not asked.force:
         _refuse(found, against)

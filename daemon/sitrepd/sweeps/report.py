@@ -58,9 +58,7 @@ def item_of(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
     ahead = left(trials, row.plan.get("count", 0), report.now, report.live.get("launches"))
     item |= {"managed": True, "left": ahead.trials} | r.present(
         metric=row.plan.get("metric"), next=following.name if following is not None else None,
-        present=r.present(name=present.name, step=present.step, launch=r.public("L", present.launch_id), why=present.why)
-        if present is not None
-        else None,
+        present=_present(present) if present is not None else None,
         best=_best(trials, by_trial, unit),
     )  # fmt: skip
     if ahead.seconds is not None and row.state == "running":
@@ -69,6 +67,10 @@ def item_of(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
             "remaining_high_s": round(ahead.high or 0),
         }  # fmt: skip
     return item
+
+
+def _present(trial: Any) -> dict[str, Any]:
+    return r.present(name=trial.name, step=trial.step, launch=r.public("L", trial.launch_id), why=trial.why)
 
 
 def trial_item(trial: Any, measured: Mapping[str, Any] | None, unit: str | None) -> dict[str, Any]:

@@ -27,9 +27,7 @@ _MEASURED = ("done", "skipped", "running")
 def compared(db: Session, trials: Sequence[Trial], metric: str, first: str | None) -> dict[str, Any]:
     """One row for each trial that has measured the metric; of several benchmarks, the `first` decides."""
     runs = runs_of(db, trials, metric)
-    chosen = {
-        one: run for one, run in runs.items() if metric in run.metrics and _is_of(run, first)
-    }
+    chosen = {one: run for one, run in runs.items() if metric in run.metrics and _is_of(run, first)}
     found = compare(list(chosen.values()), metric)
     told = {verdict_id: at for at, row in enumerate(found.rows) for verdict_id in row.ids}
     judged = verdicts(found, {})
@@ -116,11 +114,7 @@ def values_of(db: Session, trials: Sequence[Trial], metric: str, first: str | No
     found = []
     for trial in trials:
         own = [runs[one] for one in trial.benchmarks if one in runs]
-        values = [
-            float(run.metrics[metric].value)
-            for run in own
-            if metric in run.metrics and _is_of(run, first)
-        ]
+        values = [float(run.metrics[metric].value) for run in own if metric in run.metrics and _is_of(run, first)]
         if values and trial.state in _MEASURED:
             found.append(Measured(trial.id or 0, values, trial.state == "done"))
     return found
@@ -147,8 +141,8 @@ def cannot_win(own: Measured, others: Sequence[Measured], rule: EarlyStopIn, hig
         return None
     word, side = ("at most", "at least") if higher else ("at least", "at most")
     return (
-        f"it cannot win: {_short(own.mean)} after {len(own.values)} of its runs, {word} {_short(bound)} with a margin of "
-        f"{margin * 100:.1f} %; the best has {side} {_short(near)}"
+        f"it cannot win: {_short(own.mean)} after {len(own.values)} of its runs, {word} {_short(bound)} with a margin "
+        f"of {margin * 100:.1f} %; the best has {side} {_short(near)}"
     )
 
 

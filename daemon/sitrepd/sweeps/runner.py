@@ -14,9 +14,9 @@ from sqlmodel import Session, col, select
 from sitrepd.clock import utc_now
 from sitrepd.errors import SitrepError
 from sitrepd.facts import Scope
+from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
-from sitrepd.storage import ids
 from sitrepd.sweeps import results, search, store
 from sitrepd.sweeps.asked import SweepAsked
 from sitrepd.sweeps.grid import Combination, grid_of
@@ -26,6 +26,7 @@ from sitrepd.sweeps.trial import TELLER, Carried, Paused
 
 log = logging.getLogger(__name__)
 _QUIET_S = 30.0
+_PAUSE_S = 0.2
 _ALIKE = 3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
@@ -47,30 +48,26 @@ class Sweeps(Service):
 
     async def run(self) -> None:
         await self.runtime.live["launch_service"].restored.wait()
-        async for _ in self.runtime.store.bell.listen(_QUIET_S if await self._some() else _QUIET_S):
-            await self._some()
+        await self._all()
+        async for _ in self.runtime.store.bell.listen(_QUIET_S):
+            await self._all()
+            await asyncio.sleep(_PAUSE_S)
 
-    async def _some(self) -> bool:
-        """Carry on with what there is, until there is nothing to do."""
-        did = False
+    async def _all(self) -> None:
+        """Carry on until there is nothing to do."""
         while (row := await asyncio.to_thread(self._next_sweep)) is not None:
             await self._advance(row)
-            did = True
-        return did
 
     def _next_sweep(self) -> Sweep | None:
         """One with a trial under way first, then the oldest that runs, then the oldest that waits for its turn."""
+        ours = select(Sweep).where(col(Sweep.plan).is_not(None)).order_by(col(Sweep.id)).limit(1)
+        begun = select(Trial.sweep_id).where(col(Trial.state) == "running")
         with self.runtime.store.read() as db:
-            begun = select(Sweep).join(Trial, col(Trial.sweep_id) == Sweep.id).where(col(Trial.state) == "running")
-            of_ours = col(Sweep.plan).is_not(None)
-            found = db.exec(begun.where(of_ours).order_by(col(Sweep.id)).limit(1)).first()
-            for state in ("running", "planned"):
-                if found is None:
-                    query = select(Sweep).where(of_ours, col(Sweep.state) == state, col(Sweep.started_at).is_not(None))
-                    if state == "planned":
-                        query = select(Sweep).where(of_ours, col(Sweep.state) == state)
-                    found = db.exec(query.order_by(col(Sweep.id)).limit(1)).first()
-            return found if found is not None and found.plan else None
+            for wanted in (col(Sweep.id).in_(begun), col(Sweep.state) == "running", col(Sweep.state) == "planned"):
+                found = db.exec(ours.where(wanted)).first()
+                if found is not None:
+                    return found
+        return None
 
     async def _advance(self, sweep: Sweep) -> None:
         """One trial of it, or its end."""
@@ -134,7 +131,7 @@ class Sweeps(Service):
     async def _next_trial(self, number: int) -> Trial | None:
         """The next planned trial, now running; None where there is none, and the sweep is done."""
         chosen = await asyncio.to_thread(self._chosen, number)
-        return await self._write(lambda db: self._take(db, number, chosen))
+        return await self.runtime.store.write_async(lambda db: self._take(db, number, chosen))
 
     def _chosen(self, number: int) -> Combination | None:
         """Of a search that has trials left and none planned: what its sampler says."""
@@ -178,9 +175,10 @@ class Sweeps(Service):
 
     async def _pause(self, number: int, trial: int, why: str) -> None:
         """Until somebody has looked; the trial goes on from where it is then."""
+
         def job(db: Session) -> None:
             row = db.get(Trial, trial)
-            if row is not None and row.state == "running" and row.launch_number is None:
+            if row is not None and row.state == "running" and db.get(Launch, row.launch_number or 0) is None:
                 store.again(db, trial, None)
             elif row is not None and row.state == "running":
                 store.end_trial(db, trial, "failed", why)
@@ -211,7 +209,7 @@ def _look_for_a_row_of_failures(db: Session, number: int) -> None:
     """Three that fail the same way are no accident of their settings: somebody should look before the night is over."""
     sweep = db.get(Sweep, number)
     ended = [one for one in store.trials(db, number) if one.ended_at is not None]
-    last = sorted(ended, key=lambda one: (one.ended_at, one.id))[-_ALIKE:]  # type: ignore[arg-type, return-value]
+    last = sorted(ended, key=lambda one: (one.ended_at, one.id))[-_ALIKE:]
     ways = {_NUMBERS.sub("#", one.why or "") for one in last if one.state == "failed"}
     left = any(one.state == "planned" for one in store.trials(db, number))
     if sweep is None or sweep.state != "running" or len(last) < _ALIKE or len(ways) != 1 or not left:
@@ -220,7 +218,3 @@ def _look_for_a_row_of_failures(db: Session, number: int) -> None:
         return
     why = f"{_ALIKE} trials in a row have failed the same way: {last[-1].why}"
     store.set_sweep(db, number, state="paused", why=why)
-
-
-def name_of(sweep: Sweep) -> str:
-    return ids.public_id("W", sweep.id or 0)

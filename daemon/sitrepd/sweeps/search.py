@@ -22,7 +22,7 @@ def count_of(asked: SweepAsked, combinations: int) -> int:
         optuna_of(method)
     wanted = [one for one in (method.trials, asked.budget.trials) if one is not None]
     if method.method != "grid" and not wanted:
-        raise InvalidFact(f"search: how many trials? Write search = {{ method = \"{method.method}\", trials = 12 }}.")
+        raise InvalidFact(f'search: how many trials? Write search = {{ method = "{method.method}", trials = 12 }}.')
     return min([combinations, *wanted])
 
 
@@ -64,7 +64,9 @@ def _asked(
 ) -> Combination | None:
     optuna = optuna_of(method)
     choices = {name: _distribution(optuna, values) for name, values in grid.values.items()}
-    study = optuna.create_study(direction="maximize" if higher else "minimize", sampler=_sampler(optuna, method, round_))
+    study = optuna.create_study(
+        direction="maximize" if higher else "minimize", sampler=_sampler(optuna, method, round_)
+    )
     for own, value in measured:
         params = _places(grid, own)
         if params is not None:

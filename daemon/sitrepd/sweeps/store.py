@@ -24,7 +24,7 @@ def insert(db: Session, scope: Scope, plan: Plan) -> Sweep:
         {
             "name": asked.name,
             "template": _said(kept(plan.base)),
-            "parameters": {name: values for name, values in plan.grid.values.items()} | dict(asked.derived),
+            "parameters": {**plan.grid.values, **asked.derived},
             "constraints": list(asked.constraints) or None,
             "state": "planned",
         }

@@ -34,12 +34,9 @@ class MissingSecret(InvalidFact):
 
 def body_of(db: Session, told: TemplateIn, caller: CallerIn) -> LaunchCreate:
     """The request that starts the template as it is, its secrets in it."""
-    if told.launch is None:
-        body = _told(told, caller)
-    else:
-        body = _repeated(db, told, caller)
+    body = _told(told, caller) if told.launch is None else _repeated(db, told, caller)
     if told.set or told.unset:
-        body = changed(body, {name: value for name, value in told.set.items()} | dict.fromkeys(told.unset), {})
+        body = changed(body, {**told.set, **dict.fromkeys(told.unset)}, {})
     return body
 
 
@@ -160,7 +157,7 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),)
 
 
-def _with_env(body: LaunchCreate, env: Mapping[str, str], gone: set[str]) -> LaunchCreate:
+def _with_env(body: LaunchCreate, env: dict[str, str], gone: set[str]) -> LaunchCreate:
     """Variables that the line itself sets are changed there; a process is given the others."""
     if not env and not gone:
         return body

@@ -4,7 +4,7 @@ next daemon goes on where this one was killed, and starts nothing twice."""
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Any
 
@@ -69,13 +69,19 @@ class Carried:
             await self._ready()
             why = await self._measured()
         except Failed as failure:
-            await self._released()
-            await self._end("failed", str(failure))
+            await self._over("failed", str(failure))
         except Again as again:
             await self._repeat(str(again))
         else:
+            await self._over("skipped" if why else "done", why)
+
+    async def _over(self, state: str, why: str | None) -> None:
+        """Its server stopped and what it held free, then its end; what was found out stays whatever becomes of that."""
+        try:
             await self._released()
-            await self._end("skipped" if why else "done", why)
+        finally:
+            if not _is_cancelled():
+                await self._end(state, why)
 
     async def give_up(self, why: str) -> None:
         """Stop what it does, and put it back among the planned ones; its benchmarks stay stored."""
@@ -258,6 +264,7 @@ class Carried:
 
     async def _keep(self, told: JobOut) -> None:
         """The benchmarks that the job has measured so far, as those of the trial."""
+
         def job(db: Session) -> None:
             row = db.get(Trial, self._number)
             assert row is not None
@@ -290,10 +297,8 @@ class Carried:
             return
         await self._step("stopping")
         if launch.watched and launch.ended_at is None:
-            try:
+            with suppress(Conflict):  # it may just have ended by itself
                 await self._launches.stop(number, None)
-            except Conflict:
-                pass  # it has just ended by itself
             if not await self._launches.wait_ended(number, _STOP_WITHIN_S):
                 raise Paused(f"L{number} has not ended within {_STOP_WITHIN_S:.0f} s of being stopped")
         if row.boot == boot_id() and (why := await free.released(self.runtime, number, launch.port, None)):
@@ -350,10 +355,15 @@ class Carried:
         return await self.runtime.store.write_async(job)
 
 
+def _is_cancelled() -> bool:
+    """A daemon that ends leaves it to the next one."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _ended(launch: Launch) -> str:
     if launch.exit_signal:
         return f"its server was ended by signal {launch.exit_signal}"
     if launch.exit_code is not None:
         return f"its server ended with exit status {launch.exit_code}"
     return f"its server is {launch.state}, and why is not known"
-
