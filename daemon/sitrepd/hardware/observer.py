@@ -16,6 +16,7 @@ from sitrepd.hardware.machine import Machine, read_machine
 from sitrepd.hardware.modelfiles import model_paths
 from sitrepd.hardware.sampler import Sampler
 from sitrepd.hardware.snapshot import HostSnapshot, SeenGpus, combine, see_gpus, with_gpus
+from sitrepd.hardware.watch import EVERY_S, Watch
 from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
 from sitrepd.runtime import Runtime
 
@@ -36,9 +37,10 @@ class Observer:
         self.worker = NvmlWorker()
         self.keeper = Keeper(runtime, host_id)
         self.sampler = Sampler(runtime, host_id, self.worker, self.look)
+        self.watch = Watch(runtime, host_id)
 
     async def begin(self) -> None:
-        """Look at once, then leave the rest to the scheduler."""
+        """Look at once, then leave to the scheduler what is seldom."""
         await self._fill()
         await self.look(_OPENING_TAKES * self.runtime.settings.nvml_timeout_s)
         self._schedule()
@@ -48,14 +50,15 @@ class Observer:
         assert scheduler is not None
         shared: dict[str, Any] = {"trigger": "interval", "replace_existing": True, "misfire_grace_time": None}
         now = utc_now()
-        # A second instance may start, and returns at once, while the driver keeps the first one waiting.
-        scheduler.add_job(
-            self.sampler.tick, seconds=self.sampler.tick_s, next_run_time=now, max_instances=2,
-            id="hardware.sample", **shared,
-        )  # fmt: skip
         scheduler.add_job(self.look, seconds=_LOOK_EVERY_S, id="hardware.look", **shared)
+        scheduler.add_job(
+            self.watch.tick, seconds=min(EVERY_S, 10 * self.sampler.tick_s), id="hardware.watch", **shared
+        )
         scheduler.add_job(self.keeper.seal, seconds=_SEAL_EVERY_S, next_run_time=now, id="hardware.seal", **shared)
         scheduler.add_job(self.keeper.drop, seconds=_DROP_EVERY_S, next_run_time=now, id="hardware.drop", **shared)
+
+    async def run(self) -> None:
+        await self.sampler.run()
 
     async def end(self) -> None:
         """Keeps the last samples; a driver that hangs is not waited for."""

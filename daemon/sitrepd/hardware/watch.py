@@ -1,0 +1,152 @@
+"""Looks at the GPUs every ten seconds for what is wrong, and tells it once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlmodel import Session, col, select
+
+from sitrepd.clock import utc_now
+from sitrepd.errors import StoreUnusable
+from sitrepd.hardware import anomalies, doubts, leaks
+from sitrepd.hardware.anomalies import Anomaly
+from sitrepd.hardware.gpus import GpuFacts
+from sitrepd.hardware.live import LiveHardware
+from sitrepd.hardware.meaning import gpus_of
+from sitrepd.runtime import Runtime
+from sitrepd.storage.base import Event
+from sitrepd.storage.events import last_event_id
+
+EVERY_S = 10.0
+_LOADED_PERCENT = 50
+# So long nothing is seen of it before it is over.
+_QUIET_S = 60.0
+# Links that looked slow under load this often were not just waking up.
+_SLOW_LOOKS = 2
+_MOST_XIDS = 100
+
+
+class Watch:
+    """`runtime.live["gpu_leaks"]` says by UUID who left memory behind."""
+
+    def __init__(self, runtime: Runtime, host_id: int) -> None:
+        self._runtime = runtime
+        self._host_id = host_id
+        # When it was seen last, and what was told of it, by kind and session.
+        self._seen: dict[tuple[str, int], tuple[datetime, str]] | None = None
+        self._cursor = 0
+        self._links: dict[str, int] = {}
+        self._facts: tuple[GpuFacts, ...] = ()
+
+    async def tick(self) -> None:
+        with suppress(StoreUnusable):
+            live: LiveHardware = self._runtime.live["hardware"]
+            now = utc_now()
+            found = await asyncio.to_thread(self._look, live, now)
+            await self._tell(found, now)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def _look(self, live: LiveHardware, now: datetime) -> list[Anomaly]:
+        alive: Collection[int] = tuple(self._runtime.live.get("launches") or ())
+        with self._runtime.store.read() as db:
+            self._begin(db, now)
+            found = [*self._of_load(db, live, alive, now), *self._of_memory(db, live, alive, now)]
+            found += anomalies.errors(db, self._host_id, _answering(live), now) if live.reason is None else []
+            found += anomalies.narrow(live.facts, self._slow_links(live)) if live.reason is None else []
+            return [*found, *self._xids(db)]
+
+    def _begin(self, db: Session, now: datetime) -> None:
+        if self._seen is None:
+            self._seen = dict.fromkeys(doubts.under_way(db), (now, ""))
+            self._cursor = last_event_id(db)
+
+    def _of_load(self, db: Session, live: LiveHardware, alive: Iterable[int], now: datetime) -> Iterable[Anomaly]:
+        """Only where a GPU works; what runs on it is named."""
+        busy = {one.index for one in _answering(live) if (one.utilization_percent or 0) >= _LOADED_PERCENT}
+        if not busy or live.reason is not None:
+            return
+        groups = {number: sorted(busy.intersection(gpus_of(db, self._host_id, number))) for number in alive}
+        owned = {gpu for gpus in groups.values() for gpu in gpus}
+        for number, gpus in [*groups.items(), (None, sorted(busy - owned))]:
+            told = anomalies.throttling(db, self._host_id, gpus, now)
+            hot = {gpu for one in told for gpu in one.gpus}
+            slow = anomalies.lagging(db, self._host_id, gpus, now)
+            if slow is not None and not hot.issuperset(slow.gpus):
+                told.append(slow)
+            yield from (_on(one, number) for one in told)
+
+    def _of_memory(self, db: Session, live: LiveHardware, alive: Collection[int], now: datetime) -> Iterable[Anomaly]:
+        found = leaks.leaks(db, live, alive, now)
+        self._runtime.live["gpu_leaks"] = {leak.uuid: leak.why for leak in found}
+        return leaks.anomalies(found)
+
+    def _slow_links(self, live: LiveHardware) -> Mapping[str, int]:
+        """By UUID, generations below the best at the last looks at links of GPUs that work; idle ones slow down."""
+        if live.facts is not self._facts:
+            self._facts = live.facts
+            busy = {one.uuid for one in _answering(live) if (one.utilization_percent or 0) >= _LOADED_PERCENT}
+            for gpu in live.facts:
+                if gpu.uuid and gpu.uuid in busy:
+                    self._links[gpu.uuid] = self._links.get(gpu.uuid, 0) + 1 if _is_slow(gpu) else 0
+        return {
+            gpu.uuid: gpu.pcie_generation or 0
+            for gpu in live.facts
+            if gpu.uuid and _is_slow(gpu) and self._links.get(gpu.uuid, 0) >= _SLOW_LOOKS
+        }
+
+    def _xids(self, db: Session) -> Iterable[Anomaly]:
+        """What the kernel's log has told of since the last look."""
+        query = select(Event.id, Event.data).where(col(Event.id) > self._cursor, Event.kind == "host.xid")
+        for number, data in db.exec(query.order_by(col(Event.id)).limit(_MOST_XIDS)).all():
+            self._cursor = number or self._cursor
+            yield xid(data or {})
+
+    # --- telling -------------------------------------------------------------------------------------------------
+
+    async def _tell(self, found: Iterable[Anomaly], now: datetime) -> None:
+        seen = self._seen if self._seen is not None else {}
+        for anomaly in found:
+            for session_id in await asyncio.to_thread(self._sessions, anomaly):
+                before, seen[anomaly.key, session_id] = seen.get((anomaly.key, session_id)), (now, anomaly.title)
+                if before is None or before[1] != anomaly.title:
+                    await self._write(doubts.tell, anomaly, session_id, now)
+        for (key, session_id), (at, _) in list(seen.items()):
+            if (now - at).total_seconds() >= _QUIET_S:
+                del seen[key, session_id]
+                if doubts.passes(key):
+                    await self._write(doubts.over, key, session_id, now)
+
+    async def _write(self, job: Callable[..., None], *told: Any) -> None:
+        registry = self._runtime.registry
+        await self._runtime.store.write_async(lambda db: job(db, registry, *told))
+
+    def _sessions(self, anomaly: Anomaly) -> list[int]:
+        with self._runtime.store.read() as db:
+            return doubts.sessions_of(db, anomaly)
+
+
+def xid(data: Mapping[str, Any]) -> Anomaly:
+    """One of each number and GPU: it says what the driver has run into, not whose fault that is."""
+    code, gpu, meaning = data.get("xid"), data.get("gpu"), data.get("meaning")
+    where = f"GPU {gpu}" if gpu is not None else f"the GPU at {data.get('pci')}"
+    who = f"pid {data['pid']}" + (f" ({data['name']})" if data.get("name") else "") if data.get("pid") else ""
+    detail = "; ".join(part for part in (str(meaning or "not in NVIDIA's list"), who) if part)
+    return Anomaly(f"xid {code} of {where}", () if gpu is None else (gpu,), f"Xid {code} of {where}", detail)
+
+
+def _answering(live: LiveHardware) -> list[Any]:
+    return [sample for sample in live.samples if sample.reason is None]
+
+
+def _on(anomaly: Anomaly, launch: int | None) -> Anomaly:
+    return replace(anomaly, launch=launch)
+
+
+def _is_slow(gpu: GpuFacts) -> bool:
+    return bool(gpu.pcie_generation and gpu.pcie_generation_max and gpu.pcie_generation < gpu.pcie_generation_max)
