@@ -37,14 +37,16 @@ def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, An
     if not took:
         return Left(planned, None)
     mean, low, high = fmean(took), min(took), max(took)
-    spent = (now - running.started_at).total_seconds() if running is not None and running.started_at else None
+    spent: float | None = None
+    if running is not None and running.started_at is not None:
+        spent = (now - running.started_at).total_seconds()
 
     def whole(each: float) -> float:
         rest = max(each - spent, _LEAST_SHARE * each) if spent is not None else 0.0
         if running is not None and running.launch_id is not None:
             moment = (live or {}).get(running.launch_id)
             starts = getattr(moment, "remaining_s", None) if moment is not None else None
-            rest = max(rest, starts or 0.0)
+            rest = max(rest, float(starts or 0.0))
         return rest + planned * each
 
     return Left(planned, whole(mean), whole(low), whole(high))

@@ -132,6 +132,8 @@ class Expression:
         return self._computed(node, known)
 
     def _computed(self, node: ast.expr, known: Mapping[str, Any]) -> Any:
+        parts: tuple[ast.expr, ...]
+        work: Callable[..., Any]
         if isinstance(node, ast.BinOp):
             parts, work = (node.left, node.right), _BINARY[type(node.op)]
         elif isinstance(node, ast.UnaryOp):
