@@ -227,6 +227,10 @@ TrainingUpdate = partial(TrainingFields, "TrainingUpdate")
 class Reference(FactRow, table=True):
     name: str
     source: str | None = None
+    model: str | None = None
+    hardware: str | None = None
+    config: dict[str, Any] | None = json_field(nullable=True)
+    workload: dict[str, Any] | None = json_field(nullable=True)
     note: str | None = None
 
 
@@ -240,6 +244,10 @@ class ReferenceFields(Shape):
     name: Name
     source: Text | None = Field(None, description="Who published it, and where.")
     metrics: Metrics = Field(default_factory=dict)
+    model: Text | None = Field(None, description="What model it was measured with.")
+    hardware: Text | None = Field(None, description="On what, such as `8 × NVIDIA H200`.")
+    config: dict[str, Any] = Field(default_factory=dict, description="The settings that it was measured with.")
+    workload: dict[str, Any] = Field(default_factory=dict, description="What was asked of the server.")
     note: Text | None = None
 
 
