@@ -23,7 +23,8 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 CALLERS = {
     "SITREP_CONFIG": "The settings file; `sitrep/config.toml` in the user's configuration folder if absent.",
     "SITREP_SESSION": "The session that is meant, by id or name, as `--session` says it.",
-    "SITREP_CONVERSATION": "The client's own conversation id, by which a session is found.",
+    "SITREP_CONVERSATION": "The client's own conversation id, by which a session is found; CLAUDE_CODE_SESSION_ID or "
+    "CODEX_THREAD_ID, which those clients set in their shells, if absent.",
     "SITREP_URL": "Where the daemon is: `http://host:port`, `https://…`, `unix:///path/to/sitrep.sock`, "
     "`ssh://user@box[:port][/path/to/store]`; the socket of the store if absent.",
     "SITREP_HOSTNAME": "What this machine is called to a daemon on another (SITREP_URL); its own name if absent.",

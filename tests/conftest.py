@@ -29,6 +29,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     """Child processes inherit this too: no SITREP_*, user folders of the test's own, and no eye for others' servers."""
     for name in [name for name in os.environ if name.startswith("SITREP_")]:
         monkeypatch.delenv(name)
+    for name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SITREP_ADOPT", "false")
     # Checkpoints of what is told come when a test asks for them, not some time later on a slow machine.
     monkeypatch.setenv("SITREP_CHECKPOINT_QUIET_S", "3600")

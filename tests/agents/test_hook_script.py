@@ -170,3 +170,44 @@ def test_the_program_does_the_same(daemon: Daemon, tmp_path: Path) -> None:
     done = hook(tmp_path / "none", "codex", "SessionStart")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert not (tmp_path / "none").exists()
+
+
+def waiting(store: Path, **env: str) -> subprocess.Popen[str]:
+    """The hook that the client leaves in the background, called with what it tells at the end of a turn."""
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SITREP_DATA_DIR": str(store)} | env
+    found = subprocess.Popen(
+        [_patient(), "claude-code", "Waiting"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=environment, text=True,
+    )  # fmt: skip
+    assert found.stdin is not None
+    found.stdin.write(json.dumps(payload("Stop", background_tasks=[], last_assistant_message="é\nx")))
+    found.stdin.close()
+    found.stdin = None
+    return found
+
+
+def test_who_waits_in_the_background_is_woken_with_what_has_happened_and_only_then(tmp_path: Path) -> None:
+    with running_daemon(tmp_path / "store") as daemon:
+        session = daemon.client.post(f"{API}/sessions", json={"name": "work"}).json()["id"]
+        none = waiting(daemon.data_dir)
+        assert none.communicate(timeout=PATIENCE_S) == ("", "")
+        assert none.returncode == 0, "nothing is on its way"
+        sweep = daemon.client.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).json()["id"]
+        alone = waiting(daemon.data_dir, CLAUDE_CODE_ENTRYPOINT="sdk-cli")
+        assert alone.communicate(timeout=PATIENCE_S) == ("", "")
+        assert alone.returncode == 0, "without a person before it the client would not end"
+        first = waiting(daemon.data_dir)
+
+        def asked() -> int:
+            told = daemon.client.get(f"{API}/hooks").json()
+            return int(next(one for one in told if one["client"] == "claude-code")["calls"]["waiting"])
+
+        wait_until(lambda: asked() >= 3)
+        second = waiting(daemon.data_dir)
+        wait_until(lambda: asked() >= 5)
+        daemon.restart()
+        daemon.client.patch(f"{API}/sweeps/{sweep}", json={"state": "done"}).raise_for_status()
+        out, err = second.communicate(timeout=PATIENCE_S)
+        assert (second.returncode, err) == (2, "")
+        assert out == f"Sitrep: Sweep {sweep} steps is done ({session} work). Sweep {sweep} steps is done\n"
+        first.communicate(timeout=PATIENCE_S)

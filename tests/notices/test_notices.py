@@ -5,24 +5,32 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from tests.daemons import application
 from tests.helpers import free_port, wait_until
 
 from sitrepd.errors import SitrepError
-from sitrepd.notices import notes
+from sitrepd.notices import clocks
 from sitrepd.notices.models import Notice
 from sitrepd.notices.send import send
 from sitrepd.notices.targets import Target, ntfy, slack, webhook
+from sitrepd.runtime import Runtime
 from sitrepd.settings import load_settings
 
 API = "/api/v1"
 NOTICE = Notice(kind="failed", subject="L1", session="S1 x", title="L1 é is failed", text="<oom> & more", at="2026")
+
+
+def runtime_of(client: TestClient) -> Runtime:
+    found: Runtime = client.app.state.runtime  # type: ignore[attr-defined]
+    return found
 
 
 class Receiver:
@@ -126,8 +134,66 @@ def test_each_is_spoken_to_in_its_own_way() -> None:
 def test_a_power_cap_alone_is_no_news() -> None:
     capped = SimpleNamespace(index=0, throttle=("power cap",))
     hot = SimpleNamespace(index=3, throttle=("power cap", "thermal (hardware)"))
-    assert notes.throttled([capped, hot]) == {"GPU 3": "thermal (hardware)"}
-    assert notes.throttling("H1", {"GPU 3": "thermal (hardware)"}).title == "GPU 3 throttled"
+    assert clocks.throttled([capped, hot]) == {"GPU 3": "thermal (hardware)"}
+
+
+def test_heat_that_comes_and_goes_is_told_once_until_it_was_gone_for_a_while(client: TestClient) -> None:
+    watch, hot = clocks.Clocks(runtime_of(client)), {"GPU 3": "thermal (hardware)"}
+    assert watch.begun(hot, 0) == hot
+    assert watch.begun({}, 5) == {}
+    assert watch.begun(hot, 10) == {}
+    assert watch.begun(hot | {"GPU 4": "power brake"}, 200) == {"GPU 4": "power brake"}
+    assert watch.begun(hot, 400) == {}, "seen at 200 s"
+    assert watch.begun(hot, 1000) == hot
+
+
+def test_throttling_is_told_to_all_who_wait_in_the_same_words(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocks, "_LOOK_S", 0.05)
+    hot = SimpleNamespace(index=3, throttle=("power cap", "thermal (hardware)"))
+    with application(tmp_path / "store", notify_webhook=[receiver.url]) as client:
+        session = client.post(f"{API}/sessions", json={"name": "s"}).json()["id"]
+        begun = client.get(f"{API}/sessions/{session}/news", params={"timeout_s": 0}).json()
+        assert begun["data"] == []
+
+        def told() -> Any:
+            runtime_of(client).live["hardware"] = SimpleNamespace(samples=(hot,), host_id=1, facts=())
+            return receiver.got
+
+        wait_until(told)
+        notice = json.loads(receiver.got[0][2])
+        assert (notice["kind"], notice["subject"]) == ("throttling", "H1")
+        assert (notice["title"], notice["text"]) == ("GPU 3 throttled", "GPU 3: thermal (hardware)")
+        asked = client.get(f"{API}/sessions/{session}/news", params={"since": begun["since"], "timeout_s": 30}).json()
+        assert [(one["kind"], one["text"]) for one in asked["data"]] == [("throttling", notice["text"])]
+        body = {"sessionID": "ses_1", "since": begun["since"]}
+        by_plugin = client.post(f"{API}/hooks/opencode/news", json=body).json()
+        assert by_plugin == {"since": asked["since"], "text": "GPU 3 throttled. GPU 3: thermal (hardware)"}
+        assert client.get(f"{API}/sessions/{session}/news", params={"since": asked["since"], "timeout_s": 0}).json() == {
+            "since": asked["since"], "data": [],
+        }  # fmt: skip
+
+
+def test_who_waits_is_answered_when_it_happens_and_of_its_own_session_alone(tmp_path: Path) -> None:
+    with application(tmp_path / "store") as client:
+        mine = client.post(f"{API}/sessions", json={"name": "mine"}).json()["id"]
+        other = client.post(f"{API}/sessions", json={"name": "other"}).json()["id"]
+        sweeps = {
+            one: client.post(f"{API}/sessions/{one}/sweeps", json={"name": one, "state": "running"}).json()["id"]
+            for one in (mine, other)
+        }
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(lambda: client.get(f"{API}/sessions/{mine}/news", params={"timeout_s": 60}).json())
+            client.patch(f"{API}/sweeps/{sweeps[other]}", json={"state": "done"}).raise_for_status()
+
+            def done() -> bool:
+                for state in ("running", "done"):
+                    client.patch(f"{API}/sweeps/{sweeps[mine]}", json={"state": state}).raise_for_status()
+                return waiting.done()
+
+            wait_until(done, interval_s=0.5)
+        assert {one["subject"] for one in waiting.result()["data"]} == {sweeps[mine]}
 
 
 def test_an_address_that_is_none_is_refused() -> None:

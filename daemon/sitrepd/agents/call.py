@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sitrepd.agents.conversations import Place
@@ -27,6 +27,8 @@ class Call:
     payload: Payload
     place: Place
     session_id: int
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """What the request says besides, in its query."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def hook_route(runtime: Runtime) -> Route:
 
         told = request.path_params
         body = await body_of(request)
-        found = await hooks.answer(runtime, told["client"], told["event"], body, get_hint(request))
+        hint, asked = get_hint(request), request.query_params
+        found = await hooks.answer(runtime, told["client"], told["event"], body, hint, asked)
         return Response(found.body(), media_type=found.media_type)
 
     return Route(PATH, call, methods=["POST"])

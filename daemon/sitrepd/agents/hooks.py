@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 from sitrepd.agents import handover
@@ -22,7 +23,9 @@ _REMEMBERED = 512
 _HERE = "hooks_seen"
 
 
-async def answer(runtime: Runtime, client: str, event: str, body: bytes, hint: current.Hint) -> Answer:
+async def answer(
+    runtime: Runtime, client: str, event: str, body: bytes, hint: current.Hint, asked: Mapping[str, str] | None = None
+) -> Answer:
     """What the hook of that client prints; nothing for an event that means nothing to us."""
     payload = await _read(client, event, body)
     if (payload.client, payload.event) == ("doctor", "ping"):
@@ -39,7 +42,7 @@ async def answer(runtime: Runtime, client: str, event: str, body: bytes, hint: c
         number = await asyncio.to_thread(_session, runtime, place)
     except (NoSession, UnknownId) as error:
         return _without_session(handler, error)
-    return await handler.handle(Call(runtime, payload, place, number))
+    return await handler.handle(Call(runtime, payload, place, number, asked or {}))
 
 
 async def _read(client: str, event: str, body: bytes) -> Payload:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sitrepd.cli import conversation
 from sitrepd.cli.alive import lives
 from sitrepd.cli.client import Unreachable
 from sitrepd.cli.connection import connect_unix
@@ -20,7 +21,7 @@ START_TIMEOUT_S = 60.0
 _LOG_MOST_BYTES = 4 << 20
 _ALREADY = "already serves"
 # What concerns the caller alone must not become the daemon's.
-_CALLERS = ("SITREP_SESSION", "SITREP_CONVERSATION", "SITREP_URL", "SITREP_TOKEN", "SITREP_NO_START")
+_CALLERS = ("SITREP_SESSION", *conversation.NAMES, "SITREP_URL", "SITREP_TOKEN", "SITREP_NO_START")
 
 
 def start_daemon(store: Path, quiet: bool = False) -> None:

@@ -20,6 +20,8 @@ def mcp(cli: Cli) -> None:
     """
     from sitrepd.cli.mcp_bridge import Bridge
 
+    cli.in_shell = False
+
     def write(line: bytes) -> None:
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from sitrepd.cli.client import Answer, Client, Refused, Unreachable, bearer_token, header_value
 from sitrepd.cli.connection import Target, parse_url
+from sitrepd.cli.conversation import conversation
 from sitrepd.cli.lazily import Command, Lazily
 from sitrepd.errors import SitrepError
 
@@ -58,6 +59,7 @@ class Cli:
     session: str | None = None
     data_dir: str | None = None
     no_start: bool = False
+    in_shell: bool = True
 
     @cached_property
     def store(self) -> Path:
@@ -106,7 +108,7 @@ class Cli:
         told = {
             "X-Sitrep-Client": "cli",
             "X-Sitrep-Session": self.session_told,
-            "X-Sitrep-Conversation": os.environ.get("SITREP_CONVERSATION"),
+            "X-Sitrep-Conversation": conversation(self.in_shell),
             "X-Sitrep-Cwd": working_directory(),
             "X-Sitrep-Host": None if self.is_store else this_host(),
         }

@@ -1,4 +1,4 @@
-"""`sitrep wait`: until a launch has come to a state or a phase."""
+"""`sitrep wait`: until a launch has come to a state or a phase, or what else is waited for has happened."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sitrepd.cli import output
+from sitrepd.cli import news, output
 from sitrepd.cli.client import Answer, Unreachable
-from sitrepd.cli.stop import Launch
 from sitrepd.cli.verbs import ENDED, NOT_READY, OTHER, TIME_OVER, Cli, verb
 
 app = typer.Typer()
@@ -23,11 +22,15 @@ _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d
 @verb(app, "wait")
 def wait(
     cli: Cli,
-    launch: Launch,
+    launch: Annotated[
+        str | None, typer.Argument(metavar="[L]", help="The launch; any event of the session if absent.")
+    ] = None,
     for_: Annotated[
         list[str] | None,
         typer.Option(
-            "--for", metavar="STATE", help="ready (if absent), ended, failed, any state or phase; repeatable."
+            "--for",
+            metavar="STATE",
+            help="ready (if absent), ended, failed, any state or phase; without a launch a kind of event; repeatable.",
         ),
     ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="Such as 90s, 30m or 1h30m.")] = "1h",
@@ -37,7 +40,13 @@ def wait(
     A state counts when it is reached or passed, a phase when it has begun. The exit status says which: 0 the first
     that was given, 6 another one of them; 4 when it failed or was lost, 5 when it ended, whether that was waited for as
     a later one or came instead; 124 when the time was over. A daemon that restarts meanwhile is waited for.
+
+    Without a launch it waits for the next event of the session that `notify_on` names: a server is ready, failed, lost
+    or stuck, a sweep is done, a GPU is lost or its clocks are held down. The exit status is 4 for a failure or a loss.
     """
+    if launch is None:
+        news.wait(cli, for_ or [], seconds(timeout), timeout)
+        return
     wanted = for_ or ["ready"]
     answer = _waited(cli, launch, wanted, seconds(timeout))
     cli.show(answer, lambda told: output.say(_text(told, wanted, timeout)))

@@ -116,6 +116,12 @@ class Home:
     def install(self, client: str) -> None:
         self.run(SITREP, "install", client)
 
+    def calls(self, client: str) -> dict[str, int]:
+        """How often each of its hooks was called."""
+        told = self.daemon.client.get(f"{API}/hooks").json()
+        found: dict[str, int] = next(one["calls"] for one in told if one["client"] == client)
+        return found
+
     def facts(self, plural: str) -> list[dict[str, Any]]:
         """All of a kind, oldest first."""
         found = self.daemon.client.get(f"{API}/{plural}", params={"limit": 1000}).json()["data"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.clients.having import Home, home, program
+from tests.agents.clients.having import API, SITREP, Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
 from tests.agents.clients.screen import screen
@@ -113,7 +113,8 @@ def test_an_empty_wish_is_answered_by_the_checkpoint(at: Home) -> None:
     assert at.facts("checkpoints")[-1]["trigger"] == "empty message"
 
 
-def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
+def make_known(at: Home) -> None:
+    """It asks nothing of who starts it for the first time."""
     state = at.path / ".claude.json"
     seen = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
     told = {
@@ -121,6 +122,10 @@ def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
         "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
     }  # fmt: skip
     state.write_text(json.dumps(json.loads(state.read_text()) | told))
+
+
+def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
+    make_known(at)
     with model(Turn("first answer"), Turn(names_the_checkpoint), Turn("third answer")) as (script, url):
         at.env["ANTHROPIC_BASE_URL"] = url
         with screen(at, program("claude")) as shown:
@@ -142,6 +147,53 @@ def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
     assert f"I go on from {checkpoint}." in asking.text
     assert asking.text.count(HANDED) == 2, "who says nothing asks for it anew"
     assert [one["text"] for one in at.facts("messages")[-3:]] == ["Start.", "Go on.", "."]
+
+
+def test_an_idle_one_is_woken_when_what_it_waits_for_has_happened(at: Home) -> None:
+    make_known(at)
+    command = "until [ -e go ]; do sleep 0.1; done; echo CUDA out of memory; exit 3"
+    told = {"argv": ["sh", "-c", command], "name": "3 steps", "ready_pattern": "never", "cwd": str(at.work)}
+    launch = at.daemon.client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
+    with model(Turn("I wait for it."), Turn("It has failed."), Turn("done")) as (script, url):
+        at.env["ANTHROPIC_BASE_URL"] = url
+        with screen(at, program("claude")) as shown:
+            shown.shows("auto mode", "for shortcuts", "for agents")
+            shown.say("Start.")
+            shown.shows("I wait for it.")
+            wait_until(lambda: at.calls("claude-code").get("waiting", 0) >= 2)
+            (at.work / "go").touch()
+            shown.shows("It has failed.")
+            assert "Sitrep: what was waited for has happened" in shown.text()
+    woken = script.of("agent")[1]
+    assert f"What this agent waits for has happened. Sitrep: {launch} 3 steps is failed" in woken.text
+    assert "NOT USER INPUT" in woken.text
+    assert len(script.of("agent")) == 2, "told once, and not again at the end of the turn that it gave rise to"
+    assert [one["text"] for one in at.facts("messages") if not one["synthetic"]][-1] == "Start."
+
+
+def test_without_a_screen_nothing_holds_it_up(at: Home) -> None:
+    told = {"command": "sleep 600", "ready_pattern": "never", "cwd": str(at.work)}
+    launch = at.daemon.client.post(f"{API}/launches", json=told).json()["id"]
+    with model(Turn("ok")) as (script, url):
+        assert prompt(at, url, "Start.")["result"] == "ok"
+    assert len(script.of("agent")) == 1
+    at.daemon.client.post(f"{API}/launches/{launch}/stop", json={"grace_s": 1, "wait_s": 10}).raise_for_status()
+
+
+def test_its_shell_means_the_same_session(at: Home, daemon: Daemon) -> None:
+    """Although another one is open and no folder is tied."""
+    other = daemon.client.post(f"{API}/sessions", json={"name": "another"}).json()["id"]
+    try:
+        with model(Turn("first")) as (_, url):
+            at.env["SITREP_SESSION"] = at.facts("sessions")[-2]["id"]
+            session = prompt(at, url, "Start.")["session_id"]
+        mine = at.env.pop("SITREP_SESSION")
+        command = {"command": f"{SITREP} session show --json", "description": "where it is"}
+        with model(Turn(tool="Bash", arguments=command), Turn("done")) as (script, url):
+            prompt(at, url, "Go on.", "--resume", session)
+        assert f'"id":"{mine}"' in script.of("agent")[-1].text.replace(" ", "")
+    finally:
+        daemon.client.post(f"{API}/sessions/{other}/close").raise_for_status()
 
 
 def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:

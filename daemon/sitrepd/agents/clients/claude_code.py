@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from sitrepd.agents import commands, doings, handover
+from sitrepd.agents import commands, doings, handover, waking
 from sitrepd.agents.call import NOTHING, Answer, Call, Handler
 
 _OVER = ("completed", "failed", "killed", "stopped")
@@ -58,6 +58,7 @@ async def post_tool_use(call: Call) -> Answer:
 
 
 async def session_end(call: Call) -> Answer:
+    waking.no_more(call)
     await doings.ends(call)
     return NOTHING
 
@@ -68,6 +69,7 @@ EVENTS: Mapping[str, Handler] = {
     "pre-compact": Handler(pre_compact),
     "post-compact": Handler(post_compact),
     "stop": Handler(stop),
+    "waiting": Handler(waking.waiting),
     "notification": Handler(notification),
     "post-tool-use": Handler(post_tool_use),
     "session-end": Handler(session_end),
