@@ -9,6 +9,7 @@ from rich.console import Console
 
 from sitrepd.cli.gpus import COLUMNS, headline
 from sitrepd.cli.gpus_live import _bar, board
+from sitrepd.cli.gpus_meaning import say_gpus
 from sitrepd.cli.output import table
 
 GIB = 1 << 30
@@ -66,3 +67,39 @@ def test_in_a_pipe_it_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "L14 (pid 4321), ? (pid 99)" in first
     assert second.split() == ["1", "broken", "the", "GPU", "is", "lost"]
     assert headline(TOLD).endswith("driver 580.95.05, CUDA 13.0")
+
+
+class _Answers:
+    """Stands in for a command line whose daemon gives one answer."""
+
+    def __init__(self, data: Any) -> None:
+        self.client = self
+        self.data = data
+        self.asked: list[Any] = []
+
+    def get(self, path: str, **query: Any) -> Any:
+        self.asked.append((path, query))
+        return self
+
+
+def test_what_the_gpus_of_a_benchmark_did(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = {"mean": 603.2, "p5": 590.0, "p95": 611.9}
+    summary = {
+        "gpus": [{"index": 0, "metrics": {"power_w": figures}, "throttled_s": {"power cap": 70.0}},
+                 {"index": 1, "metrics": {"power_w": figures}}],
+        "energy_j": 72000, "joules_per_output_token": 9.983, "throttled": ["GPU 0 throttled for 70 s of 120 s: power cap"],
+    }  # fmt: skip
+    cli: Any = _Answers(summary)
+    say_gpus(cli, {"id": "B3", "launch": "L1"})
+    assert cli.asked == [("/gpus/summary", {"benchmark": "B3"})]
+    assert capsys.readouterr().out.splitlines() == [
+        "gpus (mean, and the 5th to the 95th percentile):",
+        "  GPU  POWER W           HELD DOWN BY",
+        "  0    603 (590 to 612)  power cap 1 min 10 s",
+        "  1    603 (590 to 612)",
+        "  GPU 0 throttled for 70 s of 120 s: power cap",
+        "  energy 72.0 kJ, 9.98 J for each output token",
+    ]
+    say_gpus(cli, {"id": "L3", "watched": False})
+    say_gpus(cli, {"id": "B4"})
+    assert len(cli.asked) == 1

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sitrepd.cli import output
+from sitrepd.cli.gpus_meaning import say_gpus
 from sitrepd.cli.verbs import Cli
 
 _LONG = 160
@@ -26,6 +27,7 @@ def say_launch(cli: Cli, told: Mapping[str, Any], *, whole: bool = False, change
     _say_phases(told.get("phases") or ())
     _say_sizes(told.get("sizes") or ())
     _say_figures(cli, told)
+    say_gpus(cli, told)
     if found and told.get("settings"):
         print("settings:")
         _say_settings(found, told)

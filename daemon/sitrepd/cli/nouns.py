@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -57,6 +57,8 @@ class NounTable:
     columns: tuple[Column, ...]
     in_session: bool = True
     add: bool = True
+    besides: Callable[[Cli, Mapping[str, Any]], None] | None = None
+    """Says of one fact what is known besides its fields."""
 
 
 COMMON_FIELDS = (
@@ -106,7 +108,12 @@ def show_page(cli: Cli, table: NounTable, path: str, limit: int, cursor: str | N
 
 def add_show(app: typer.Typer, table: NounTable) -> None:
     def show(cli: Cli, fact_id: FactId) -> None:
-        cli.show(cli.client.get(f"/{table.path}/{fact_id}"), output.fact)
+        def say(told: Mapping[str, Any]) -> None:
+            output.fact(told)
+            if table.besides is not None:
+                table.besides(cli, told)
+
+        cli.show(cli.client.get(f"/{table.path}/{fact_id}"), say)
 
     verb(app, "show", help=f"Everything that is known of one {_word(table)}.")(show)
 

@@ -29,6 +29,11 @@ def _say(cli: Cli, told: dict[str, Any]) -> None:
         from sitrepd.cli.stacks import say_stack
 
         say_stack(told)
+    elif kind == "B":
+        from sitrepd.cli.gpus_meaning import say_gpus
+
+        output.fact(told)
+        say_gpus(cli, told)
     else:
         # A checkpoint is text, and its section model long.
         output.fact({name: value for name, value in told.items() if name != "rendered"})

@@ -81,20 +81,11 @@ def _grown(launch: Launch, before: Reading) -> Iterator[str]:
 
 
 def throttled(runtime: Runtime, db: Session, launch: Launch, since: datetime, until: datetime) -> list[str]:
-    """What held the clocks of the launch's GPUs down meanwhile, a sentence for each GPU."""
-    from sitrepd.hardware import series
+    """What held the clocks of the launch's GPUs down meanwhile and is worth a mark: a power cap is where it lasts."""
+    from sitrepd.hardware import meaning
 
     host = launch.host_id
-    if host is None:
-        return []
-    found = []
-    for gpu in _gpus(runtime, db, launch):
-        held = series.throttling(db, host, gpu, since, until)
-        share = series.throttled_share(db, host, gpu, since, until) or 0.0
-        if held and share > 0:
-            seconds = share * (until - since).total_seconds()
-            found.append(f"GPU {gpu} throttled ({next(iter(held))}) for {max(1, round(seconds))} s")
-    return found
+    return [] if host is None else meaning.throttled(db, host, list(_gpus(runtime, db, launch)), since, until)
 
 
 def _gpus(runtime: Runtime, db: Session, launch: Launch) -> Iterable[int]:
