@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -11,9 +12,11 @@ from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
 from sitrepd import facts
-from sitrepd.benchmarks import service
+from sitrepd.benchmarks import originals, service
 from sitrepd.benchmarks.models import BenchmarkPublic
 from sitrepd.benchmarks.parsers import BenchmarkFileError, read_results
+from sitrepd.benchmarks.parsers.mapped import read_mapped
+from sitrepd.benchmarks.running.prepare import originals_dir, read_mapping
 from sitrepd.benchmarks.slice import BENCHMARK, SLICE
 from sitrepd.errors import NoSession
 from sitrepd.facts import Scope
@@ -50,10 +53,21 @@ async def take_in(
     launch: Annotated[str | None, Query(description="The launch that it was measured on; found if absent.")] = None,
     label: Annotated[str | None, Query(description="The name of the run; made from its settings if absent.")] = None,
     baseline: Annotated[bool, Query(description="The run that others are compared with.")] = False,
+    mapping: Annotated[str | None, Query(description="Read it by this mapping: JSON, JSONL or CSV.")] = None,
+    mixed: Annotated[bool, Query(description="Take runs of several tools or versions in one file.")] = False,
 ) -> Taken:
-    """Read a result file of `sglang.bench_serving` (the body), whole or not at all; secrets are not stored."""
-    parsed = await run_in_threadpool(read_results, await request.body(), name)
-    told = service.Told(name, launch, label, baseline)
+    """Read a result file (the body), whole or not at all; it is kept, and a run of it is stored once. No secrets are.
+
+    Known are those of `sglang.bench_serving` and its Rust client, `bench_one_batch_server`, `vllm bench serve`,
+    guidellm, aiperf and SpecForge's `bench_eagle3`, and the table that `bench_serving` prints.
+    """
+    body = await request.body()
+    if mapping is not None:
+        parsed = await run_in_threadpool(read_mapped, body, name, read_mapping(runtime, mapping))
+    else:
+        parsed = await run_in_threadpool(partial(read_results, mixed=mixed), body, name)
+    kept = await run_in_threadpool(originals.keep, originals_dir(runtime), body, name)
+    told = service.Told(name, launch, label, baseline, original=kept)
 
     def job(db: Session) -> tuple[int | None, Taken]:
         number = current.resolve(db, hint)
@@ -71,7 +85,7 @@ async def take_in(
 def routers() -> Sequence[APIRouter]:
     """The session's own routes first, then those that every noun has."""
     from sitrepd.benchmarks import comparing
-    from sitrepd.benchmarks.trainings import routes as trained
     from sitrepd.benchmarks.running.routes import router as running
+    from sitrepd.benchmarks.trainings import routes as trained
 
     return router, running, comparing.router, trained.router, *(fact_routes(noun) for noun in SLICE.nouns)

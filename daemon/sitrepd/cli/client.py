@@ -78,6 +78,9 @@ class Client:
     def post(self, path: str, told: Any = None, /, **query: Any) -> Answer:
         return self.request("POST", path, query, None if told is None else dump(told))
 
+    def put(self, path: str, told: Any) -> Answer:
+        return self.request("PUT", path, {}, dump(told))
+
     def patch(self, path: str, told: Any) -> Answer:
         return self.request("PATCH", path, {}, dump(told))
 

@@ -1,0 +1,97 @@
+"""The summary that `aiperf profile` writes (profile_export_aiperf.json), and that of genai-perf before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark, ServerFacts
+from sitrepd.benchmarks.parsers.values import number, run_of
+
+_SCALARS = (
+    ("request_throughput", "request_throughput"),
+    ("output_token_throughput", "output_throughput"),
+    ("total_token_throughput", "total_throughput"),
+    ("goodput", "request_goodput"),
+    ("request_count", "completed"),
+    ("error_request_count", "failed"),
+    ("benchmark_duration", "duration"),
+    ("total_isl", "total_input_tokens"),
+    ("total_osl", "total_output_tokens"),
+    ("total_output_tokens", "total_output_tokens"),
+    ("output_token_throughput_per_user", "output_throughput_per_user"),
+)
+_DISTRIBUTIONS = (
+    ("time_to_first_token", "ttft_ms"),
+    ("inter_token_latency", "itl_ms"),
+    ("request_latency", "e2e_latency_ms"),
+)
+_WHICH = (("avg", "mean"), ("p50", "median"), ("std", "std"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99"))
+_MS = {"ms": 1, "milliseconds": 1, "s": 1000, "sec": 1000, "seconds": 1000, "us": Decimal("0.001"),
+       "microseconds": Decimal("0.001"), "ns": Decimal("0.000001"), "nanoseconds": Decimal("0.000001")}  # fmt: skip
+_S = {"s": Decimal(1), "sec": Decimal(1), "seconds": Decimal(1), "ms": Decimal("0.001"), "ns": Decimal("1e-9")}
+
+
+def is_aiperf(document: Mapping[str, Any]) -> bool:
+    found = document.get("request_throughput")
+    return isinstance(found, Mapping) and "unit" in found
+
+
+def parse_aiperf(document: Mapping[str, Any], filename: str, line: int) -> ParsedBenchmark:
+    """Raises BenchmarkFileError for a run that did not come to its end."""
+    if document.get("was_cancelled") is True or document.get("is_complete") is False:
+        why = document.get("incomplete_reason") or "it was cancelled"
+        raise BenchmarkFileError(filename, line, f"the run is not complete: {why}", "a run that came to its end")
+    asked = document.get("input_config")
+    asked = asked if isinstance(asked, Mapping) else {}
+    return run_of(
+        "aiperf", None, _once(_metrics(document, filename, line)), filename, line,
+        workload=_workload(asked), notes=("The file does not say which settings the server had.",),
+        server=ServerFacts(model_path=_model(asked)),
+    )  # fmt: skip
+
+
+def _metrics(document: Mapping[str, Any], filename: str, line: int) -> Iterator[tuple[str, Any]]:
+    for theirs, ours in _SCALARS:
+        told = document.get(theirs)
+        if isinstance(told, Mapping):
+            value = number(told.get("avg"))
+            factor = _S.get(str(told.get("unit", "")).lower(), Decimal(1)) if ours == "duration" else 1
+            yield ours, None if value is None else value * factor
+    for theirs, ours in _DISTRIBUTIONS:
+        told = document.get(theirs)
+        if not isinstance(told, Mapping):
+            continue
+        unit = str(told.get("unit", "ms")).lower()
+        if unit not in _MS:
+            raise BenchmarkFileError(filename, line, f"{theirs} is in {unit!r}", "ms, s, us or ns")
+        for their, our in _WHICH:
+            value = number(told.get(their))
+            yield f"{our}_{ours}", None if value is None else value * Decimal(_MS[unit])
+
+
+def _once(found: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The first of each name that has a value."""
+    seen: set[str] = set()
+    for name, value in found:
+        if value is not None and name not in seen:
+            seen.add(name)
+            yield name, value
+
+
+def _workload(asked: Mapping[str, Any]) -> dict[str, Any]:
+    load = asked.get("loadgen")
+    load = load if isinstance(load, Mapping) else {}
+    endpoint = asked.get("endpoint")
+    kind = endpoint.get("type") if isinstance(endpoint, Mapping) else None
+    return {
+        "max_concurrency": load.get("concurrency"), "request_rate": load.get("request_rate"),
+        "num_prompts": load.get("request_count"), "endpoint": kind,
+    }  # fmt: skip
+
+
+def _model(asked: Mapping[str, Any]) -> str | None:
+    endpoint = asked.get("endpoint")
+    names = endpoint.get("model_names") if isinstance(endpoint, Mapping) else None
+    return str(names[0]) if isinstance(names, list) and names else None
