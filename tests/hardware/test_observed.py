@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -51,7 +52,7 @@ def times(daemon: Daemon) -> list[float]:
     """When GPU 0 was sampled, as stored."""
     with closing(sqlite3.connect(daemon.data_dir / "sitrep.db")) as db:
         rows = db.execute("SELECT at FROM gpu_sample WHERE gpu = 0 ORDER BY at").fetchall()
-    return [datetime.fromisoformat(at).timestamp() for (at,) in rows]
+    return [at / 1000 for (at,) in rows]
 
 
 def gap(found: list[float]) -> float:
@@ -118,6 +119,24 @@ def test_samples_are_closer_while_a_launch_is_alive(gpu_daemon: Callable[..., Da
     ended = len(times(daemon))
     wait_until(lambda: len(times(daemon)) >= ended + 6)
     assert gap(times(daemon)[-4:]) > gap(busy)
+
+
+@pytest.mark.gcc
+def test_a_daemon_that_is_killed_loses_ten_seconds_of_samples_at_most(gpu_daemon: Callable[..., Daemon]):
+    """Its next start reads on from there, and what was sealed before is there as well."""
+    daemon = gpu_daemon(sample_idle_s=1.0)
+    gpus(daemon)
+    wait_until(lambda: len(times(daemon)) >= 9)
+    seen = datetime.fromisoformat(get(daemon, "gpus")["at"]).timestamp()
+    daemon.end(signal.SIGKILL)
+    stored = times(daemon)
+    assert stored[-1] > seen - 10
+    assert gap(stored) == pytest.approx(1, abs=0.2)
+    daemon.start()
+    wait_until(lambda: len(times(daemon)) > len(stored))
+    assert times(daemon)[: len(stored)] == stored
+    answer = get(daemon, "gpus/0/samples?points=10")
+    assert sum(answer["samples"]) > len(stored)
 
 
 @pytest.mark.gcc

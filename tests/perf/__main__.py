@@ -5,7 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.perf import backfill, daemon, discovery, eta, hooks, latest, logs, pure, redaction, render, search, series  # noqa: F401
+from tests.perf import (  # noqa: F401
+    backfill,
+    daemon,
+    discovery,
+    eta,
+    hooks,
+    latest,
+    logs,
+    pure,
+    redaction,
+    render,
+    sampler,
+    search,
+    series,
+)  # fmt: skip
 from tests.perf.measure import known
 
 

@@ -51,7 +51,7 @@ class Hardware(Service):
 
         self._observer = self._observer or Observer(self.runtime, host_id)
         await self._observer.begin()
-        await asyncio.Event().wait()
+        await self._observer.run()
 
     async def _find_host(self) -> int:
         runtime, machine = self.runtime, hosts.machine_key()
