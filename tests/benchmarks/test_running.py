@@ -1,0 +1,222 @@
+"""Benchmarks that Sitrep runs: measured by processes of their own, stored once, and gone on with by the next daemon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.benchmarks.servers import MAPPING, client_words, server_words, write
+from tests.daemons import Daemon, running_daemon
+from tests.helpers import all_ended, free_port, wait_until
+
+TOKEN = "sk-" + "q8Wz4rTy9pLm2cVb7nXk" + "ABCDEFGH"
+
+
+@dataclass
+class Bench:
+    """A daemon with a server that is ready, and the file of a client."""
+
+    daemon: Daemon
+    launch: str
+    client: Path
+    folder: Path
+
+    def run(self, seconds: float = 0, **more: Any) -> dict[str, Any]:
+        body = {
+            "launch": self.launch, "tool": "command", "mapping": "mine", "flags": client_words(self.client, seconds),
+            **more,
+        }  # fmt: skip
+        answer = self.daemon.client.post("/api/v1/benchmarks/run", json=body)
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    def job(self, number: int) -> dict[str, Any]:
+        return dict(self.daemon.client.get(f"/api/v1/benchmarks/jobs/{number}").json())
+
+    def ended(self, number: int) -> dict[str, Any]:
+        wait_until(lambda: self.job(number)["state"] not in ("queued", "warming", "running"))
+        return self.job(number)
+
+    def benchmark(self, name: str) -> dict[str, Any]:
+        return dict(self.daemon.client.get(f"/api/v1/benchmarks/{name}").json())
+
+    def refused(self, status: int, **body: Any) -> str:
+        answer = self.daemon.client.post("/api/v1/benchmarks/run", json={"launch": self.launch, **body})
+        assert answer.status_code == status, answer.text
+        return str(answer.json()["detail"])
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    folder = tmp_path_factory.mktemp("bench")
+    server, client = write(folder)
+    port = free_port()
+    with running_daemon(folder / "store") as daemon:
+        daemon.client.post("/api/v1/sessions", json={"name": "s"}).raise_for_status()
+        daemon.client.put("/api/v1/benchmarks/mappings/mine", json=MAPPING).raise_for_status()
+        body = {
+            "argv": server_words(server, port),
+            "port": port,
+            "cwd": str(folder),
+            "ready_pattern": "fired up",
+            "name": "toy",
+        }
+        launch = daemon.client.post("/api/v1/launches", json=body).json()["id"]
+        wait_until(lambda: daemon.client.get(f"/api/v1/launches/{launch}").json()["state"] == "ready")
+        yield Bench(daemon, launch, client, folder)
+
+
+def test_repeats_are_runs_of_one_configuration(bench: Bench) -> None:
+    job = bench.ended(bench.run(repeat=2, config={"steps": 2}, workload={"load": "toy"}, baseline=True)["id"])
+    assert (job["state"], job["run"], job["repeat"], len(job["benchmarks"])) == ("done", 2, 2, 2)
+    first, second = (bench.benchmark(one) for one in job["benchmarks"])
+    assert first["launch"] == second["launch"] == bench.launch
+    assert (first["name"], first["config"], first["baseline"]) == ("toy", {"steps": 2}, True)
+    assert first["workload"] == {"load": "toy", "num_prompts": 2}
+    assert first["metrics"]["output_throughput"] == {"value": 94.5, "unit": "tok/s", "better": "higher"}
+    assert first["metrics"]["median_ttft_ms"]["value"] == 250
+    shown = bench.daemon.client.get("/api/v1/sessions/current/comparison").json()
+    (row,) = [row for row in shown["rows"] if set(job["benchmarks"]) <= set(row["ids"])]
+    assert row["verdict"]["count"] == 2
+
+
+def test_what_the_server_counted_belongs_to_the_run(bench: Bench) -> None:
+    """A hundred tokens in forty steps for each request, whatever came before."""
+    job = bench.ended(bench.run()["id"])
+    told = bench.benchmark(job["benchmarks"][0])
+    values = {name: one["value"] for name, one in told["metrics"].items()}
+    assert (values["accept_length"], values["cache_hit_rate"]) == (2.5, 0.2)
+    assert "of this run, by the server's counters" in told["note"]
+
+
+def test_a_run_with_requests_that_failed_is_marked(bench: Bench) -> None:
+    job = bench.ended(bench.run()["id"])
+    told = bench.benchmark(job["benchmarks"][0])
+    assert told["metrics"]["failed"]["value"] == 1
+    shown = bench.daemon.client.get("/api/v1/sessions/current/comparison").json()
+    (row,) = [row for row in shown["rows"] if told["id"] in row["ids"]]
+    assert any("1 request failed" in mark for mark in row["verdict"]["marks"])
+
+
+def test_progress_is_read_from_its_bar(bench: Bench) -> None:
+    number = bench.run(seconds=-1)["id"]
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    now = bench.job(number)
+    assert (now["state"], now["run"], now["total"]) == ("running", 1, 2)
+    _go(now)
+    assert bench.ended(number)["state"] == "done"
+
+
+def test_no_secret_is_left(bench: Bench) -> None:
+    job = bench.ended(bench.run(env={"BENCH_TOKEN": TOKEN})["id"])
+    assert job["state"] == "done"
+    told = bench.daemon.client.get(f"/api/v1/benchmarks/{job['benchmarks'][0]}/original")
+    assert told.status_code == 200
+    assert json.loads(told.content)["stats"] == {"tps": 94.5, "ttft_s": 0.25}
+    kept = [path for path in bench.daemon.data_dir.rglob("*") if path.is_file()]
+    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]
+
+
+def test_a_client_that_fails_says_what_it_printed(bench: Bench) -> None:
+    job = bench.ended(bench.run(seconds=3, repeat=3)["id"])
+    assert (job["state"], job["benchmarks"]) == ("failed", [])
+    assert job["error"].startswith("Run 1 of 3 ended with exit status 1. It printed last: ")
+    assert job["error"].endswith("the client gave up")
+
+
+def test_runs_against_one_server_wait_for_each_other(bench: Bench) -> None:
+    first, second = bench.run(seconds=-1)["id"], bench.run()["id"]
+    wait_until(lambda: bench.job(first).get("done") == 1)
+    assert bench.job(second)["state"] == "queued"
+    _go(bench.job(first))
+    assert bench.ended(second)["state"] == "done"
+    assert bench.job(first)["ended_at"] <= bench.job(second)["started_at"]
+
+
+def test_one_that_is_stopped_keeps_what_it_has_measured(bench: Bench) -> None:
+    number = bench.run(seconds=-1, repeat=2)["id"]
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    _go(bench.job(number))
+    wait_until(lambda: bench.job(number)["run"] == 2 and bench.job(number).get("done") == 1)
+    stopped = bench.daemon.client.post(f"/api/v1/benchmarks/jobs/{number}/stop").json()
+    assert (stopped["state"], len(stopped["benchmarks"])) == ("stopped", 1)
+    again = bench.daemon.client.post(f"/api/v1/benchmarks/jobs/{number}/stop").json()
+    assert again["state"] == "stopped"
+
+
+def test_what_takes_too_long_is_ended(bench: Bench) -> None:
+    job = bench.ended(bench.run(seconds=-1, timeout_s=0.5)["id"])
+    assert (job["state"], job["error"]) == ("failed", "The run took longer than 0.5 s, and was ended.")
+
+
+def test_a_killed_daemon_loses_no_run_and_measures_none_twice(bench: Bench) -> None:
+    """The client ends while no daemon runs, and its run is taken in by the next one."""
+    number = bench.run(seconds=-1, repeat=2)["id"]
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    folder = Path(bench.job(number)["folder"])
+    pid = json.loads((folder / "status.json").read_text())["pid"]
+    bench.daemon.end(9)
+    Path(folder / "result.json.go").touch()
+    wait_until(lambda: all_ended(pid))
+    wait_until(lambda: "ended_at" in json.loads((folder / "status.json").read_text()))
+    bench.daemon.start()
+    wait_until(lambda: bench.job(number)["run"] == 2 and bench.job(number).get("done") == 1)
+    assert len(bench.job(number)["benchmarks"]) == 1
+    pid = json.loads((Path(bench.job(number)["folder"]) / "status.json").read_text())["pid"]
+    bench.daemon.restart()
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    _go(bench.job(number))
+    job = bench.ended(number)
+    assert (job["state"], len(job["benchmarks"])) == ("done", 2)
+    assert all_ended(pid)
+
+
+def test_a_run_whose_supervisor_was_killed_too_is_lost(bench: Bench) -> None:
+    import os
+    import signal
+
+    number = bench.run(seconds=-1)["id"]
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    told = json.loads((Path(bench.job(number)["folder"]) / "status.json").read_text())
+    bench.daemon.end(9)
+    for pid in (told["supervisor"]["pid"], told["pid"]):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: all_ended(told["pid"]))
+    bench.daemon.start()
+    job = bench.ended(number)
+    assert (job["state"], job["benchmarks"]) == ("lost", [])
+    assert "Its supervisor was killed" in job["error"]
+
+
+def test_what_cannot_be_measured_is_refused_before_anything_runs(bench: Bench) -> None:
+    jobs = bench.daemon.client.get("/api/v1/benchmarks/jobs").json()["count"]
+    assert "There is no launch 'L99'" in bench.refused(404, **{"launch": "L99", "preset": "quick"})
+    assert "take a --preset (quick, latency, throughput)" in bench.refused(422)
+    assert "There is no preset 'big'" in bench.refused(422, preset="big")
+    assert "There is no mapping 'other'; there are mine" in bench.refused(
+        422, tool="command", flags=["true"], mapping="other"
+    )
+    assert "No such program: nosuchprogram" in bench.refused(422, tool="command", flags=["nosuchprogram"])
+    assert "guidellm is not installed" in bench.refused(422, tool="guidellm", preset="quick")
+    told = bench.daemon.client.post("/api/v1/launches", json={"start": False, "port": 1, "state": "ready"}).json()
+    assert "is a record of a launch" in bench.refused(409, **{"launch": told["id"], "preset": "quick"})
+    assert bench.daemon.client.get("/api/v1/benchmarks/jobs").json()["count"] == jobs
+
+
+def test_a_server_that_ends_meanwhile_ends_the_run(bench: Bench) -> None:
+    """The last test: its server is gone afterwards."""
+    number = bench.run(seconds=-1)["id"]
+    wait_until(lambda: bench.job(number).get("done") == 1)
+    bench.daemon.client.post(f"/api/v1/launches/{bench.launch}/stop", json={"grace_s": 1, "wait_s": 20})
+    job = bench.ended(number)
+    assert job["state"] == "failed"
+    assert f"{bench.launch} ended" in job["error"]
+    assert f"{bench.launch} has ended" in bench.refused(409, preset="quick")
+
+
+def _go(job: dict[str, Any]) -> None:
+    (Path(job["folder"]) / "result.json.go").touch()
