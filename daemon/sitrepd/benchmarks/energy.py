@@ -11,6 +11,7 @@ from sitrepd.benchmarks.groups import Run
 from sitrepd.benchmarks.models import Benchmark
 from sitrepd.facts import Scope
 from sitrepd.hardware import series
+from sitrepd.hardware.meaning import gpus_of
 from sitrepd.storage import ids
 
 _MOST = 100
@@ -45,12 +46,12 @@ def _tokens_and_seconds(run: Run) -> tuple[float, float] | None:
 
 
 def _joules(db: Session, host: int, row: Benchmark, run: Run) -> float | None:
-    """Mean power of each GPU of the host, summed, times the duration, by token."""
+    """Mean power of each GPU of the launch, summed, times the duration, by token."""
     known = _tokens_and_seconds(run)
     if known is None:
         return None
     tokens, seconds = known
     since, until = row.at - timedelta(seconds=seconds), row.at + _JUST_AFTER
-    each = [series.summary(db, host, gpu, "power_w", since, until) for gpu in series.known_gpus(db, host)]
+    each = [series.summary(db, host, gpu, "power_w", since, until) for gpu in gpus_of(db, host, row.launch_id)]
     sampled = [power.mean for power in each if power is not None and power.samples >= _FEWEST_SAMPLES]
     return sum(sampled) * seconds / tokens if sampled else None
