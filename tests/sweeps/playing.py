@@ -17,7 +17,7 @@ steps = int(flags.get("--steps", 0))
 with open(flags["--starts"], "a") as file:
     file.write(json.dumps({"pid": os.getpid(), "steps": steps, "argv": sys.argv[1:], "mode": os.environ.get("MODE")}) + chr(10))
 if os.environ.get("MODE") == "break" or steps == 9:
-    sys.exit("RuntimeError: steps are not possible")
+    raise RuntimeError("steps are not possible")
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):

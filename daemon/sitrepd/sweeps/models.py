@@ -57,7 +57,8 @@ SweepUpdate = partial(SweepFields, "SweepUpdate")
 
 class Trial(FactRow, table=True):
     """`launch_number` is given out before anything is started, and `boot` is the machine's boot in which that was: by
-    both, the next daemon knows whether the trial goes on, or is to be repeated."""
+    both, the next daemon knows whether the trial goes on, or is to be repeated. `outcome` is the state that it will end
+    with, known before its server is stopped."""
 
     sweep_id: int | None = link("sweep")
     launch_id: int | None = link("launch")
@@ -69,6 +70,7 @@ class Trial(FactRow, table=True):
     why: str | None = None
     place: int | None = None
     step: str | None = None
+    outcome: str | None = None
     attempt: int | None = None
     launch_number: int | None = None
     boot: str | None = None

@@ -89,19 +89,19 @@ def set_trial(db: Session, number: int, **columns: Any) -> Trial:
         setattr(row, name, columns[name])
     if changed:
         db.add(row)
-        told = [name for name in changed if name not in ("boot", "launch_number")]
+        told = [name for name in changed if name not in ("boot", "launch_number", "outcome")]
         events.record(db, "trial.changed", str(number), row.session_id, fields=sorted(told))
     return row
 
 
 def end_trial(db: Session, number: int, state: str, why: str | None = None) -> Trial:
-    return set_trial(db, number, state=state, why=why, step=None, ended_at=utc_now())
+    return set_trial(db, number, state=state, why=why, step=None, outcome=None, ended_at=utc_now())
 
 
 def again(db: Session, number: int, why: str | None) -> Trial:
     """Back to where nothing of it has been done; its attempts are counted."""
     return set_trial(
-        db, number, state="planned", why=why, step=None, launch_id=None, launch_number=None, boot=None, benchmarks=[],
+        db, number, state="planned", why=why, step=None, outcome=None, launch_id=None, launch_number=None, boot=None, benchmarks=[],
         started_at=None, ended_at=None,
     )  # fmt: skip
 

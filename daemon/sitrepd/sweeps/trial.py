@@ -64,6 +64,10 @@ class Carried:
 
     async def do(self) -> None:
         """All that is left to do."""
+        row = self._row()
+        if row.outcome is not None:
+            await self._over(row.outcome, row.why)
+            return
         try:
             await self._launched()
             await self._ready()
@@ -77,6 +81,7 @@ class Carried:
 
     async def _over(self, state: str, why: str | None) -> None:
         """Its server stopped and what it held free, then its end; what was found out stays whatever becomes of that."""
+        await self._write(lambda db: store.set_trial(db, self._number, outcome=state, why=why))
         try:
             await self._released()
         finally:
