@@ -85,7 +85,8 @@ async def take_in(
 def routers() -> Sequence[APIRouter]:
     """The session's own routes first, then those that every noun has."""
     from sitrepd.benchmarks import comparing
+    from sitrepd.benchmarks.ingesting import router as ingesting
     from sitrepd.benchmarks.running.routes import router as running
     from sitrepd.benchmarks.trainings import routes as trained
 
-    return router, running, comparing.router, trained.router, *(fact_routes(noun) for noun in SLICE.nouns)
+    return router, running, ingesting, comparing.router, trained.router, *(fact_routes(noun) for noun in SLICE.nouns)
