@@ -271,6 +271,47 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else 100 * share
 
 
+class Side(BaseModel):
+    """One metric of a published result and of one's own best."""
+
+    metric: str
+    theirs: str
+    ours: str
+    unit: str | None = None
+    difference: str | None = Field(None, description="One's own to the published.")
+    verdict: str | None = Field(None, description="better or worse, where the metric says which way is.")
+    id: str = Field(description="The run, or the training run.")
+    label: str
+
+
+class BesideOut(BaseModel):
+    """A published result beside one's own."""
+
+    reference: str
+    name: str
+    sides: list[Side]
+    differs: list[str] = Field(description="Settings that both tell, with both values.")
+    unknown: list[str] = Field(description="What one side alone tells.")
+    missing: list[str] = Field(description="Published metrics that nothing of one's own has measured.")
+    why: str | None = Field(None, description="Why nothing stands beside it.")
+
+
+class References(BaseModel):
+    data: list[BesideOut]
+
+
+@router.get(
+    "/sessions/{fact_session}/comparison/references", name="compare_references", response_model=References,
+    response_model_exclude_none=True, responses=problems(NoSession),
+)  # fmt: skip
+def with_references(fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep) -> References:
+    """Published results beside one's own best by each metric, and what differs between them."""
+    from sitrepd.benchmarks.published import references_beside
+
+    found = references_beside(db, runtime.registry, session_id(db, fact_session, hint))
+    return References(data=[BesideOut.model_validate(asdict(one)) for one in found])
+
+
 @router.get(
     "/sessions/{fact_session}/comparison/chart", name="get_comparison_chart", response_class=Response,
     responses=problems(NoSession, InvalidFact),

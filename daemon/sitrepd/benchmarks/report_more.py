@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from decimal import Decimal
 from typing import Any
 
 from sitrepd import reporting as r
+from sitrepd.benchmarks.metrics import Metric
 from sitrepd.benchmarks.models import ProfilePhaseRow, ReferenceMetric, TrainingMetric
+from sitrepd.decimals import number_text
 from sitrepd.sections import Report, Section
 
 _LATEST = 50
 _POINTS = 12
 _GROUP = 5
+_DIFFERENCES = 5
 
 
 def more_sections(report: Report) -> list[Section]:
@@ -67,23 +72,69 @@ def training_item(row: Any, metrics: Sequence[Any], models: Mapping[int, dict[st
         name=row.name,
         model=models.get(row.model_id) or row.model,
         earlier_points=max(0, len(told) - _POINTS) or None,
+        best=_best(metrics),
         data=row.data,
         note=row.note,
     )
 
 
+def _best(metrics: Sequence[Any]) -> dict[str, Any] | None:
+    """The best point by the metric that matters most, of several."""
+    if len({one.point for one in metrics}) < 2:
+        return None
+    from sitrepd.benchmarks.trainings.best import Place, best
+
+    points: dict[int, Place] = {}
+    for one in metrics:
+        epoch = Decimal(one.epoch) if one.epoch is not None else None
+        place = points.setdefault(one.point, Place(epoch, one.step, {}))
+        place.metrics[one.name] = Metric(one.name, Decimal(one.text), one.unit, one.better)
+    found = best(list(points.values()))
+    if found is None:
+        return None
+    told = r.present(name=found.metric.name, value=number_text(found.metric.value), unit=found.metric.unit)
+    return told | r.present(epoch=_number(found.place.epoch), step=found.place.step)
+
+
+def _number(value: Decimal | None) -> str | None:
+    return None if value is None else number_text(value)
+
+
 def _references(report: Report) -> Section:
-    found = r.rows(report, "reference", ("id", "name", "source", "note"), limit=_LATEST)
+    columns = ("id", "name", "source", "model", "hardware", "config", "workload", "note")
+    found = r.rows(report, "reference", columns, limit=_LATEST)
     numbers = [row.id for row in found]
     metrics = r.children(report, ReferenceMetric, "reference_id", numbers, ("name", "text", "unit", "better"))
-    items = [reference_item(row, metrics.get(row.id, ())) for row in reversed(found)]
+    beside = _beside(report, [number for number in numbers if number in metrics])
+    items = [reference_item(row, metrics.get(row.id, ())) | beside.get(row.id, {}) for row in reversed(found)]
     return _section(report, "reference", "references", "References", 140, 50, items, "sitrep reference list")
+
+
+def _beside(report: Report, numbers: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """One's own figures beside the published ones, and the first settings that differ, by the reference's number."""
+    if not numbers:
+        return {}
+    from sitrepd.benchmarks.published import references_beside
+
+    found = {}
+    for one in references_beside(report.db, report.registry, report.session_id, numbers):
+        sides = [r.present(**asdict(side)) for side in one.sides]
+        more = len(one.differs) - _DIFFERENCES
+        differs = [*one.differs[:_DIFFERENCES], *([f"{more} more"] if more > 0 else [])]
+        found[int(one.reference[1:])] = r.present(beside=sides, differs=differs, unknown=len(one.unknown) or None)
+    return found
 
 
 def reference_item(row: Any, metrics: Sequence[Any]) -> dict[str, Any]:
     told = [r.measure(one) for one in metrics]
     return {"id": f"R{row.id}", "ids": [f"R{row.id}"], "name": row.name} | r.present(
-        source=row.source, metrics=told, note=row.note
+        source=row.source,
+        metrics=told,
+        model=row.model,
+        hardware=row.hardware,
+        settings=[r.setting(name, value) for name, value in (row.config or {}).items()],
+        workload=[r.setting(name, value) for name, value in (row.workload or {}).items()],
+        note=row.note,
     )
 
 

@@ -127,7 +127,10 @@ def _trainings(section: Section) -> Iterable[Line]:
 
 def _references(section: Section) -> Iterable[Line]:
     for item in section.items:
-        yield told(type="reference", key=item["id"], metrics=r.measures(item.get("metrics") or []))
+        config, workload = (r.settings(item.get(name) or []) for name in ("settings", "workload"))
+        more = {name: item.get(name) for name in ("model", "hardware")}
+        measured = r.measures(item.get("metrics") or [])
+        yield told(type="reference", key=item["id"], metrics=measured, config=config, workload=workload, **more)
 
 
 _READERS: dict[str, Callable[[Section], Iterable[Line]]] = {

@@ -65,7 +65,7 @@ def compare(
         kind = "png" if out and out.lower().endswith(".png") else "svg"
         drawn = chart or ("speculative" if speculative else "curve")
         answer = cli.client.get(f"{path}/chart", kind=drawn, setting=setting, format=kind, **asked, **model)
-        _write(answer.body, out)
+        write_drawing(answer.body, out)
     elif speculative:
         cli.show(cli.client.get(f"{path}/speculative", **asked, **model), _say_model)
     elif format_ != "table":
@@ -74,7 +74,8 @@ def compare(
         cli.show(cli.client.get(path, **asked), _say)
 
 
-def _write(body: bytes, out: str | None) -> None:
+def write_drawing(body: bytes, out: str | None) -> None:
+    """To standard output where no file is named."""
     if out is None or out == "-":
         output.write_bytes(body)
         return

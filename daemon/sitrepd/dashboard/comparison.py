@@ -17,6 +17,7 @@ from sitrepd.benchmarks.comparing import Asked, AskedModel, decided, modelled
 from sitrepd.benchmarks.decide import Decision
 from sitrepd.benchmarks.labels import STEPS
 from sitrepd.benchmarks.metrics import describe
+from sitrepd.benchmarks.published import references_beside
 from sitrepd.benchmarks.runs import metric_names
 from sitrepd.benchmarks.speculating import drawn
 from sitrepd.benchmarks.tables import interval
@@ -70,6 +71,7 @@ def comparison_page(
             "charts": list(_charts(told, setting or None)), "accept_rate": accept_rate,
             "model": _model(db, runtime.registry, told, accept_rate), "query": _query(asked, setting),
             "address": address(session),
+            "references": references_beside(db, runtime.registry, number),
         }  # fmt: skip
         return page_of(runtime, "comparison", **common(view_of(runtime, db, number)), **context)
 

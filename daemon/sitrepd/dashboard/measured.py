@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,11 +12,15 @@ from sitrepd.benchmarks.comparing import Asked, decided
 from sitrepd.benchmarks.curves import Curve, curves
 from sitrepd.benchmarks.metrics import decimals, display_text
 from sitrepd.benchmarks.profiles.found import mean_ms, shares, total_ms
+from sitrepd.benchmarks.published import references_beside
 from sitrepd.benchmarks.statistics import mean_interval, outlier, sample
 from sitrepd.benchmarks.tables import interval, meaning
+from sitrepd.benchmarks.trainings.best import Place, best, chosen, drawn, places
 from sitrepd.dashboard.view import View
 
 _MOST_DRAWN = 2000
+_MOST_POINTS, _MOST_CURVES = 60, 6
+_MODE = re.compile(r"^(?:train|eval|val|valid|validation)[/_]")
 
 
 def benchmark(view: View, told: Any) -> dict[str, Any]:
@@ -68,5 +73,37 @@ def profile(view: View, told: Any) -> dict[str, Any]:  # noqa: ARG001
     return {"groups": [(group, [row for row in rows if row["group"] == group]) for group in groups]}
 
 
-PAGES: Mapping[str, Callable[[View, Any], dict[str, Any]]] = {"benchmark": benchmark, "profile": profile}
+def training(view: View, told: Any) -> dict[str, Any]:  # noqa: ARG001
+    """Its points, the best of them, and a curve of each metric that has several."""
+    points = places(told.points)
+    names = list(dict.fromkeys(name for point in points for name in point.metrics))
+    several = [name for name in names if sum(name in point.metrics for point in points) > 1]
+    first = [name for name in (chosen(points), *several) if name in several]
+    drawings: dict[str, Markup] = {}
+    for name in dict.fromkeys(first):
+        of = _MODE.sub("", name)
+        if of not in drawings and len(drawings) < _MOST_CURVES:
+            drawings[of] = Markup(drawn(points, name).svg())
+    shown = points if len(points) <= _MOST_POINTS else [*points[: _MOST_POINTS // 2], *points[-_MOST_POINTS // 2 :]]
+    table = [(point, [_value(point, name) for name in names]) for point in shown]
+    left_out = len(points) - len(shown)
+    return {"names": names, "rows": table, "left_out": left_out, "best": best(points), "drawings": drawings}
+
+
+def _value(point: Place, name: str) -> str:
+    return display_text(point.metrics[name].value) if name in point.metrics else ""
+
+
+def reference(view: View, told: Any) -> dict[str, Any]:
+    """What of one's own stands beside it."""
+    found = references_beside(view.db, view.registry, view.session_id, [int(told.id[1:])])
+    return {"beside": found[0] if found else None}
+
+
+PAGES: Mapping[str, Callable[[View, Any], dict[str, Any]]] = {
+    "benchmark": benchmark,
+    "profile": profile,
+    "training": training,
+    "reference": reference,
+}
 """By the word of the noun, which is the name of the template too."""

@@ -13,12 +13,12 @@ from sitrepd.benchmarks.metrics import Metric, describe, display_text
 from sitrepd.errors import InvalidFact
 
 # What a draft is trained for comes first, what was measured on other data than it was trained on before the rest.
+_ACCEPTED = r"acc(?:ept)?(?:ance)?_?(?:len|rate|length)"
 _PREFERRED = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"(?:.*[/_])?eval.*acc(?:ept)?(?:ance)?_?(?:len|rate|length).*", r"(?:.*[/_])?acc(?:ept)?(?:ance)?_?(?:len|rate|length).*",
-        r"eval.*(?:acc|accuracy)(?:_0)?", r"(?:eval|val).*loss(?:_0)?", r"(?:.*[/_])?(?:acc|accuracy)(?:_0)?",
-        r"(?:.*[/_])?p?loss(?:_0)?",
+        rf"(?:.*[/_])?eval.*{_ACCEPTED}.*", rf"(?:.*[/_])?{_ACCEPTED}.*", r"eval.*(?:acc|accuracy)(?:_0)?",
+        r"(?:eval|val).*loss(?:_0)?", r"(?:.*[/_])?(?:acc|accuracy)(?:_0)?", r"(?:.*[/_])?p?loss(?:_0)?",
     )
 )  # fmt: skip
 _MODE = re.compile(r"^(?:train|eval|val|valid|validation)[/_]")
@@ -42,11 +42,11 @@ class Best(NamedTuple):
 
 
 def best(points: Sequence[Place], metric: str | None = None) -> Best | None:
-    """By that metric, else by the one that matters most of those measured; None where neither is known to be better."""
+    """By that metric, else by the one that matters most of those measured; None where none is better than another."""
     name = metric or chosen(points)
     told = [(point, point.metrics[name]) for point in points if name in point.metrics]
     better = next((one.better for _, one in told if one.better), None) or (describe(name)[1] if name else None)
-    if len(told) < 2 or better is None:
+    if better is None or len({one.value for _, one in told}) < 2:
         return None
     pick = max if better == "higher" else min
     return Best(*pick(told, key=lambda one: one[1].value))
@@ -66,8 +66,8 @@ def drawn(points: Sequence[Place], metric: str | None = None) -> Drawing:
     name = metric or chosen(points)
     if name is None or not any(name in point.metrics for point in points):
         names = ", ".join(sorted({one for point in points for one in point.metrics})[:12])
-        raise InvalidFact(f"No curve can be drawn: {f'there is no {metric}' if metric else 'no metric has two points'}; "
-                          f"there are {names or 'none'}.")  # fmt: skip
+        why = f"there is no {metric}" if metric else "no metric has two points"
+        raise InvalidFact(f"No curve can be drawn: {why}; there are {names or 'none'}.")
     top = best(points, name)
     lines = []
     for one in _alike(points, name):

@@ -1,4 +1,4 @@
-"""Training logs as they are printed: dicts of the HF Trainer, epochs and bars of SpecForge, bars and evaluations of TorchSpec."""
+"""Training logs as printed: dicts of the HF Trainer, epochs and bars of SpecForge, bars and evals of TorchSpec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _DICT = re.compile(r"\{'[^{}]*\}")
 _BARE = re.compile(r"(?<=[ :])(-?(?:nan|inf))(?=[,}])")
 _EPOCH = re.compile(
-    r"(?P<mode>Train|Eval) Epoch \[(?P<epoch>\d+)/\d+\],\s*pos(?:ition)? (?P<at>\d+),\s*(?P<what>Acc|pLoss): (?P<value>\S+)"
+    r"(?P<mode>Train|Eval) Epoch \[(?P<epoch>\d+)/\d+\],\s*pos(?:ition)? (?P<at>\d+),\s*"
+    r"(?P<what>Acc|pLoss): (?P<value>\S+)"
 )
 _EVALUATED = re.compile(r"Step (?P<step>\d+) eval: (?P<pairs>.*)")
 _PAIR = re.compile(r"(\w+)=([^\s,\]]+)")

@@ -15,9 +15,7 @@ from sitrepd.errors import SitrepError
 
 MOST = 1000
 # How fast the machine was, which says nothing of what was learnt.
-_ASIDE = re.compile(
-    r"(?:.*[_/])?(?:runtime|samples_per_second|steps_per_second|tokens_per_second|time|thru)|total_flos"
-)
+_ASIDE = re.compile(r"(?:.*[_/])?(?:runtime|(?:samples|steps|tokens)_per_second|time|thru)|total_flos")
 
 
 class TrainingFileError(SitrepError):
