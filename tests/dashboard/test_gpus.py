@@ -95,6 +95,16 @@ def test_the_page_shows_how_each_is_what_ran_and_the_machine(observed: TestClien
     assert 'data-word="broken"' in observed.get("/gpus/now").text
 
 
+def test_the_snapshot_is_told_with_its_words(observed: TestClient) -> None:
+    told = observed.get("/api/v1/hosts/current/snapshot").json()
+    assert told["at"] == "2026-12-01T00:00:00Z"
+    assert {"what": "paths between GPUs", "text": "NV18 between all"} in told["words"]
+    assert told["facts"]["driver"] == "580.1"
+    observed.post("/api/v1/sessions", json={"name": "s"})
+    host = observed.post("/api/v1/hosts", json={"name": "elsewhere"}).json()["id"]
+    assert observed.get(f"/api/v1/hosts/{host}/snapshot").status_code == 404
+
+
 def test_a_launch_tells_what_its_gpus_did(observed: TestClient) -> None:
     assert 'hx-get="/f/L7/gpus"' in observed.get("/f/L7").text
     part = observed.get("/f/L7/gpus").text

@@ -142,6 +142,7 @@ def test_a_disk_that_does_not_answer_is_named_without_its_room() -> None:
         ("X NV18,NV18 X", "NV18 between all"),
         ("X", None),
         ("X ?,? X", None),
+        ("X SYS PIX,SYS X SYS,PIX SYS X", "PIX within 0+2; else SYS"),
         ("X PIX ?,PIX X ?,? ? X", "PIX between all; not known of GPU 2"),
         # 0-1 are near, 1-2 are near, 0-2 are not: no groups.
         ("X PIX SYS,PIX X PIX,SYS PIX X", "GPU 0: X PIX SYS; GPU 1: PIX X PIX; GPU 2: SYS PIX X"),

@@ -8,12 +8,25 @@ from typing import Any
 
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
-from sitrepd.cli.verbs import noun
+from sitrepd.cli.verbs import Cli, noun
 
 
 def _gpus(told: Mapping[str, Any]) -> list[str]:
     names = Counter(gpu["name"] for gpu in told.get("gpus") or ())
     return [f"{count} × {name}" for name, count in names.items()]
+
+
+def say_seen(cli: Cli, told: Mapping[str, Any]) -> None:
+    """What it was last seen to consist of; nothing of a host that was only told of."""
+    from sitrepd.cli.client import Refused
+
+    try:
+        seen = cli.client.get(f"/hosts/{told['id']}/snapshot").data
+    except Refused:
+        return
+    print(f"as seen {output.local_time(seen['at'])}:")
+    for one in seen["words"]:
+        output.say(f"  {one['what']}: {one['text']}")
 
 
 TABLE = NounTable(
@@ -36,6 +49,7 @@ TABLE = NounTable(
     (("ID", "id"), ("NAME", "name"), ("GPUS", _gpus), ("JOINED BY", "interconnect"), ("CPU", "cpu"),
      ("MEMORY", lambda told: output.size(told.get("memory_bytes"))), ("OS", "os"), ("NOTE", "note")),
     in_session=False,
+    besides=say_seen,
 )  # fmt: skip
 
 app = noun("Hosts: machines with their GPUs.")

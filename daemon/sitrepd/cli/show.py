@@ -34,6 +34,11 @@ def _say(cli: Cli, told: dict[str, Any]) -> None:
 
         output.fact(told)
         say_gpus(cli, told)
+    elif kind == "H":
+        from sitrepd.cli.hosts import say_seen
+
+        output.fact(told)
+        say_seen(cli, told)
     else:
         # A checkpoint is text, and its section model long.
         output.fact({name: value for name, value in told.items() if name != "rendered"})

@@ -20,6 +20,7 @@ from sitrepd.hardware import snapshots, spans
 from sitrepd.hardware.bands import bands
 from sitrepd.hardware.box import described, model_disks
 from sitrepd.hardware.meaning import Figures, GpuSummary
+from sitrepd.hardware.models import Host
 from sitrepd.hardware.ranges import ranges
 from sitrepd.hardware.snapshot import HostSnapshot
 from sitrepd.routing import RuntimeDep
@@ -133,7 +134,9 @@ def _machine(db: Session, host_id: int | None) -> dict[str, Any]:
         ("memory", f"{seen.memory_bytes / 2**30:.0f} GiB"),
     ]
     told = [(what, text) for what, text in [*first, *described(facts)] if text]
-    told += [("model files", text) for text in model_disks(facts["disks"])]
+    host = db.get(Host, host_id)
+    disks = host.disks if host is not None and isinstance(host.disks, list) else ()
+    told += [("model files", text) for text in model_disks(disks)]
     indices = [gpu.index for gpu in seen.gpus]
     return {"box": told, "matrix": _matrix(seen, indices), "indices": indices}
 

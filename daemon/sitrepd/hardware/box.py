@@ -119,7 +119,8 @@ def _many(number: int, word: str) -> str:
 
 def _system(facts: Facts) -> str:
     inside = [facts.get("container") and f"in a container ({facts['container']})"]
-    inside += [facts.get("virtualization") and f"in a virtual machine ({facts['virtualization']})"]
+    machine = facts.get("virtualization")
+    inside += [machine and "in a virtual machine" + (f" ({machine})" if machine != "virtual machine" else "")]
     usable, count = facts.get("available_cpus"), facts.get("cpu_count")
     limits = [
         facts.get("memory_limit_bytes") and f"memory {size(facts['memory_limit_bytes'])}",

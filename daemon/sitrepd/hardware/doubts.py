@@ -42,7 +42,7 @@ def tell(db: Session, registry: Registry, anomaly: Anomaly, session_id: int, now
         }  # fmt: skip
         facts.tell_word(db, scope, "finding", told)
     elif is_over(row) or row.title != anomaly.title:
-        again = f"Again since {iso(now)}. {anomaly.detail}." if is_over(row) else _since(anomaly, now)
+        again = f"Again since {_second(now)}. {anomaly.detail}." if is_over(row) else _since(anomaly, now)
         evidence = list(dict.fromkeys([*row.evidence, *launch, *anomaly.evidence]))[:_MOST_EVIDENCE]
         changed = FindingUpdate.model_validate({"title": anomaly.title, "detail": again, "evidence": evidence})
         facts.update(db, registry.by_word["finding"], row, changed, scope)
@@ -53,7 +53,7 @@ def over(db: Session, registry: Registry, key: str, session_id: int, now: dateti
     row = _open(db, key, session_id)
     if row is None or is_over(row):
         return
-    changed = FindingUpdate.model_validate({"detail": f"{row.detail or ''}{_OVER}{iso(now)}."})
+    changed = FindingUpdate.model_validate({"detail": f"{row.detail or ''}{_OVER}{_second(now)}."})
     facts.update(db, registry.by_word["finding"], row, changed, Scope(registry, row.provenance, session_id))
 
 
@@ -77,8 +77,12 @@ def is_over(row: Finding) -> bool:
     return _OVER in (row.detail or "")
 
 
+def _second(at: datetime) -> str:
+    return iso(at.replace(microsecond=0))
+
+
 def _since(anomaly: Anomaly, now: datetime) -> str:
-    return f"Since {iso(now)}. {anomaly.detail}."
+    return f"Since {_second(now)}. {anomaly.detail}."
 
 
 def _open(db: Session, key: str, session_id: int) -> Finding | None:

@@ -31,7 +31,7 @@ def _said(matrix: Sequence[Sequence[str]], pairs: Mapping[tuple[int, int], str])
         groups = _groups(len(matrix), near)
         if any(pair not in near for group in groups for pair in combinations(group, 2)):
             return "; ".join(f"GPU {number}: {' '.join(row)}" for number, row in enumerate(matrix))
-        told.append(f"{word} within {', '.join(ranges(group) for group in groups)}")
+        told.append(f"{word} within {', '.join(ranges(group).replace(', ', '+') for group in groups)}")
     return "; ".join([*told, f"else {words[-1]}"])
 
 

@@ -8,17 +8,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 
 from sitrepd import facts
 from sitrepd.clock import utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.hardware import past_routes, series
+from sitrepd.hardware.box import described, model_disks
 from sitrepd.hardware.live import LiveHardware
-from sitrepd.hardware.models import Host, HostPublic
+from sitrepd.hardware.models import Host, HostPublic, HostSnapshot
 from sitrepd.hardware.now import GpusNow, gpus_now
 from sitrepd.hardware.slice import HOST
-from sitrepd.routing import ReadDep, RuntimeDep, api_router, fact_routes, problems
+from sitrepd.routing import FactId, ReadDep, RuntimeDep, api_router, fact_routes, problems
 from sitrepd.runtime import Runtime
 from sitrepd.shapes import Instant
 from sitrepd.storage import ids
@@ -59,6 +60,36 @@ def current(db: ReadDep, runtime: RuntimeDep) -> Any:
     if row is None:
         raise UnknownId("This machine has not been looked at yet; ask again in a moment.")
     return facts.publish_one(db, runtime.registry, HOST, row)
+
+
+class Said(BaseModel):
+    what: str
+    text: str
+
+
+class Seen(BaseModel):
+    """What a host was found to consist of at `at`, when it had changed last; `words` are those of a checkpoint."""
+
+    host: str
+    at: datetime
+    words: list[Said]
+    facts: dict[str, Any]
+
+
+@router.get("/hosts/{fact_id}/snapshot", name="get_host_snapshot", responses=problems(UnknownId))
+def snapshot(fact_id: FactId, db: ReadDep, runtime: RuntimeDep) -> Seen:
+    """What a machine was last seen to consist of: GPUs and their paths, processor, limits, network, disks."""
+    number = runtime.host_id if fact_id == "current" else facts.get(db, HOST, fact_id).id
+    newest = select(HostSnapshot).where(HostSnapshot.host_id == number).order_by(col(HostSnapshot.id).desc())
+    row = db.exec(newest.limit(1)).first()
+    if row is None:
+        raise UnknownId(f"{fact_id} was only told of: no Sitrep daemon has looked at it.")
+    words = [Said(what=what, text=text) for what, text in described(row.data)]
+    host = db.get(Host, row.host_id)
+    # The row knows how much room is left by now.
+    disks = host.disks if host is not None and isinstance(host.disks, list) else ()
+    words += [Said(what="model files", text=text) for text in model_disks(disks)]
+    return Seen(host=ids.public_id("H", row.host_id), at=row.at, words=words, facts=row.data)
 
 
 @router.get("/gpus", name="list_gpus", response_model=GpusNow, response_model_exclude_none=True, tags=["gpus"])

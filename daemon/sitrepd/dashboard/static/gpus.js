@@ -31,39 +31,61 @@
     return `${value >= 100 || Number.isInteger(value) ? Math.round(value) : value.toFixed(1)} ${unit}`;
   }
 
-  /* Bands lie below the grid; a launch that goes on reaches to the right edge. */
-  function bands(plot) {
+  /* Calls `each(band, from, to, colour)` for the bands of a kind that are in sight, in order; one that goes on
+     reaches to the right edge. */
+  function across(plot, kind, each) {
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
-    ctx.textBaseline = "top";
-    let free = [-Infinity, -Infinity];
+    const right = bbox.left + bbox.width;
+    const mine = past.bands.filter((one) => one.kind === kind);
+    for (const band of mine.sort((one, other) => Date.parse(one.since) - Date.parse(other.since))) {
+      const from = plot.valToPos(Date.parse(band.since) / 1000, "x", true);
+      const to = band.until ? plot.valToPos(Date.parse(band.until) / 1000, "x", true) : right;
+      if (to >= bbox.left && from <= right) each(band, from, to, css(kind === "launch" ? "--loading" : "--warming"));
+    }
+    ctx.restore();
+  }
+
+  /* Below the grid and the lines. */
+  function bands(plot) {
+    const { ctx, bbox } = plot;
     for (const kind of ["launch", "benchmark"]) {
-      const edge = css(kind === "launch" ? "--loading" : "--warming");
-      const mine = past.bands.filter((one) => one.kind === kind);
-      for (const band of mine.sort((one, other) => Date.parse(one.since) - Date.parse(other.since))) {
-        const from = plot.valToPos(Date.parse(band.since) / 1000, "x", true);
-        const to = band.until ? plot.valToPos(Date.parse(band.until) / 1000, "x", true) : bbox.left + bbox.width;
-        if (to < bbox.left || from > bbox.left + bbox.width) continue;
+      across(plot, kind, (_, from, to, edge) => {
         ctx.fillStyle = edge;
         ctx.globalAlpha = kind === "launch" ? 0.1 : 0.2;
         ctx.fillRect(from, bbox.top, Math.max(to - from, 1), bbox.height);
         ctx.globalAlpha = 0.55;
         ctx.fillRect(from, bbox.top, devicePixelRatio, bbox.height);
-        const row = kind === "launch" ? 0 : 1;
-        const left = Math.max(from, bbox.left) + 3 * devicePixelRatio;
-        const name = band.id || band.name || "";
-        if (left > free[row] && to - left > ctx.measureText(name).width) {
-          ctx.globalAlpha = 0.9;
-          ctx.fillText(name, left, bbox.top + (2 + 13 * row) * devicePixelRatio);
-          free[row] = left + ctx.measureText(name).width + 6 * devicePixelRatio;
-        }
-      }
+      });
     }
-    ctx.restore();
+  }
+
+  /* Above them, launches in one row and benchmarks in the next; what finds no room has none. */
+  function names(plot) {
+    const { ctx, bbox } = plot;
+    for (const [row, kind] of ["launch", "benchmark"].entries()) {
+      let free = -Infinity;
+      across(plot, kind, (band, from, to, edge) => {
+        ctx.font = `600 ${11 * devicePixelRatio}px system-ui, sans-serif`;
+        ctx.textBaseline = "top";
+        ctx.textAlign = "left";
+        const name = band.id || band.name || "";
+        const left = Math.max(from, bbox.left) + 3 * devicePixelRatio;
+        const width = ctx.measureText(name).width;
+        if (left < free || to - left < width) return;
+        const top = bbox.top + (2 + 14 * row) * devicePixelRatio;
+        ctx.fillStyle = css("--panel");
+        ctx.globalAlpha = 0.75;
+        ctx.fillRect(left - devicePixelRatio, top, width + 2 * devicePixelRatio, 12 * devicePixelRatio);
+        ctx.fillStyle = edge;
+        ctx.globalAlpha = 1;
+        ctx.fillText(name, left, top);
+        free = left + width + 6 * devicePixelRatio;
+      });
+    }
   }
 
   function drawn(figure) {
@@ -88,7 +110,7 @@
         { ...axis, size: unit === "MHz" ? 76 : 62, values: (_, ticks) => ticks.map((tick) => `${tick} ${unit}`) },
       ],
       series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series],
-      hooks: { drawClear: [bands], setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
+      hooks: { drawClear: [bands], draw: [names], setSelect: [(plot) => { plot.zoomed = plot.select.width > 0; }] },
     };
     const plot = new uPlot(options, data(figure), place);
     plot.over.addEventListener("dblclick", () => {
