@@ -66,6 +66,10 @@ class Settings(BaseSettings):
     sample_idle_s: float = Field(10.0, gt=0, description="Seconds between GPU samples otherwise.")
     gpu_processes_s: float = Field(10.0, gt=0, description="Seconds between two lists of the processes on the GPUs.")
     nvml_timeout_s: float = Field(5.0, gt=0, description="Seconds after which the NVIDIA driver is said not to answer.")
+    kernel_log: Path = Field(
+        Path("/dev/kmsg"),
+        description="Where the kernel's messages are read, for Xid errors and the OOM killer; else by journalctl.",
+    )
     samples_keep_d: float = Field(14.0, gt=0, description="Days for which GPU samples are kept second by second.")
     sample_minutes_keep_d: float = Field(
         365.0, gt=0, description="Days for which they are kept minute by minute; hours are kept for ever."

@@ -16,6 +16,7 @@ from sitrepd.hardware.grid import Columns, Grid
 from sitrepd.hardware.models import GpuChunk, GpuSample
 from sitrepd.hardware.quantities import KINDS, REASONS
 
+_INSERT = insert(GpuSample)
 AT: Any = type_coerce(col(GpuSample.at), BigInteger)
 
 
@@ -40,7 +41,7 @@ _AS_NAMED = tuple(name for name in KINDS if name not in ("utilization", "memory_
 
 
 def add(db: Session, batch: Sequence[dict[str, Any]]) -> None:
-    db.connection().execute(insert(GpuSample), batch)
+    db.connection().execute(_INSERT, batch)
 
 
 def latest(db: Session, host_id: int, gpu: int) -> GpuSample | None:

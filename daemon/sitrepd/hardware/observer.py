@@ -12,6 +12,7 @@ from sitrepd.errors import StoreUnusable
 from sitrepd.hardware import snapshots
 from sitrepd.hardware.driver import NO_GPU
 from sitrepd.hardware.keeping import Keeper
+from sitrepd.hardware.kernel_log import KernelLog
 from sitrepd.hardware.machine import Machine, read_machine
 from sitrepd.hardware.modelfiles import model_paths
 from sitrepd.hardware.sampler import Sampler
@@ -21,7 +22,7 @@ from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
 from sitrepd.runtime import Runtime
 
 _LOOK_EVERY_S = 600.0
-_SEAL_EVERY_S = 60.0
+_SEAL_EVERY_S = 300.0
 _DROP_EVERY_S = 3600.0
 # Without persistence mode the driver wakes every GPU first, which takes a second or two each.
 _OPENING_TAKES = 6
@@ -58,7 +59,9 @@ class Observer:
         scheduler.add_job(self.keeper.drop, seconds=_DROP_EVERY_S, next_run_time=now, id="hardware.drop", **shared)
 
     async def run(self) -> None:
-        await self.sampler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.sampler.run())
+            tasks.create_task(KernelLog(self.runtime, self.host_id).run())
 
     async def end(self) -> None:
         """Keeps the last samples; a driver that hangs is not waited for."""

@@ -1,0 +1,56 @@
+"""What the numbers of NVIDIA's Xid messages mean, by its catalogue of Xid errors."""
+
+from __future__ import annotations
+
+_MEANINGS = {
+    8: "a channel did not finish in time",
+    13: "an exception in the graphics or compute engine, usually of the program",
+    16: "the display engine hung",
+    31: "a program accessed memory that it may not (MMU fault)",
+    32: "an invalid or corrupted push buffer",
+    38: "an error of the driver's firmware",
+    43: "the GPU stopped working for a program, usually by that program's fault",
+    44: "a fault of the graphics engine while contexts were switched",
+    45: "work was cleaned up after an earlier error, or because a program was killed",
+    46: "the GPU stopped working",
+    48: "an uncorrectable (double-bit) ECC error",
+    54: "auxiliary power is not connected",
+    61: "the GPU's microcontroller stopped at a breakpoint",
+    62: "the GPU's microcontroller halted",
+    63: "a row of memory was remapped or a page retired after an ECC error",
+    64: "a row of memory could not be remapped, or a page not retired",
+    66: "a program accessed memory in a way that the driver forbids",
+    68: "an exception in the video processor",
+    69: "an error in the class of the graphics engine",
+    74: "an error on an NVLink",
+    79: "the GPU has fallen off the bus",
+    92: "many corrected (single-bit) ECC errors",
+    94: "an uncorrectable ECC error, contained in one program",
+    95: "an uncorrectable ECC error that was not contained",
+    109: "switching contexts took too long",
+    110: "a security fault",
+    119: "the GPU's system processor (GSP) did not answer in time",
+    120: "an error of the GPU's system processor (GSP)",
+    121: "a corrected error on the link to the processor (C2C)",
+    122: "reading the GPU's own ROM failed",
+    123: "power management of the GPU failed",
+    136: "a link was not trained",
+    137: "a fault of memory access over an NVLink of another GPU",
+    140: "an ECC error that was not recovered from",
+    143: "the GPU could not be initialised",
+    144: "an error of NVLink: its switch side",
+    145: "an error of NVLink: its link layer",
+    149: "an error of NVLink: its network interface",
+    150: "an error of NVLink: its end point",
+    151: "a rotation of keys failed (confidential computing)",
+    154: "what is to be done about the GPU has changed (reset or reboot wanted)",
+    155: "an error of NVLink that its software defines",
+    156: "a resource of the GPU was retired",
+    157: "a resource of the GPU could not be retired",
+    158: "a fatal time-out of the GPU",
+    159: "corrupted data on the link to the processor (C2C)",
+}
+
+
+def meaning(number: int) -> str:
+    return _MEANINGS.get(number, "not in the catalogue that Sitrep knows")

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sqlmodel import Session, col, select
+from tests.daemons import application, running_daemon
+from tests.helpers import wait_until
+
+from sitrepd.hardware.gpus import GpuFacts
+from sitrepd.hardware.kernel import Message, OomKill, Xid, of_journal, of_record, understood
+from sitrepd.hardware.kernel_log import KernelLog
+from sitrepd.hardware.live import LiveHardware
+from sitrepd.storage.base import Event
+
+OFF_THE_BUS = "NVRM: Xid (PCI:0000:c1:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
+KILLED = (
+    "Memory cgroup out of memory: Killed process 4711 (sglang::schedul) total-vm:1kB, anon-rss:2kB, file-rss:0kB, "
+    "shmem-rss:0kB, UID:0 pgtables:9kB oom_score_adj:0"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (OFF_THE_BUS, Xid("0000:c1:00.0", 79, "the GPU has fallen off the bus", 4711, "python3", OFF_THE_BUS)),
+        (
+            "NVRM: Xid (PCI:0000:65:00): 31, pid='<unknown>', name=<unknown>, Ch 00000008, intr 00000000. MMU Fault",
+            ("0000:65:00.0", 31, "a program accessed memory that it may not (MMU fault)", None, None),
+        ),
+        ("NVRM: Xid (0002:41:00): 48, DBE at 0x1", ("0002:41:00.0", 48, "an uncorrectable (double-bit) ECC error", None, None)),
+        (
+            "[  812.1] NVRM: Xid (PCI:00000000:C1:00.0): 999, what is this",
+            ("0000:c1:00.0", 999, "not in the catalogue that Sitrep knows", None, None),
+        ),
+        (KILLED, OomKill(4711, "sglang::schedul", True, KILLED)),
+        ("Out of memory: Killed process 12 (a (b) c) total-vm:1kB", (12, "a (b", False)),
+        ("Killed process 12 (tidy) by hand", None),
+        ("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05", None),
+        ("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=12,uid=0", None),
+    ],
+)  # fmt: skip
+def test_what_the_kernel_says(text: str, told: Any):
+    found = understood(text)
+    if isinstance(told, tuple):
+        assert isinstance(found, (Xid, OomKill))
+        names = found.__slots__[:-1]  # type: ignore[union-attr]
+        assert tuple(getattr(found, name) for name in names) == told
+    else:
+        assert found == told
+
+
+def test_lines_of_both_logs():
+    assert of_record("3,1234,812000001,-;NVRM: hello; there") == Message(812000001, "NVRM: hello; there")
+    assert of_record(" SUBSYSTEM=pci") is None
+    assert of_journal('{"MESSAGE": "hi", "_SOURCE_MONOTONIC_TIMESTAMP": "5", "__MONOTONIC_TIMESTAMP": "6"}') == Message(
+        5, "hi"
+    )
+    assert of_journal('{"MESSAGE": "hi", "__MONOTONIC_TIMESTAMP": "6"}') == Message(6, "hi")
+    for broken in ("", "[]", "{}", '{"MESSAGE": null, "__MONOTONIC_TIMESTAMP": "x"}'):
+        assert of_journal(broken) is None
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Any]:
+    with application(tmp_path / "store", kernel_log="/nowhere/kmsg") as client:
+        own = client.app.state.runtime  # type: ignore[attr-defined]
+        facts = (GpuFacts(4, uuid="GPU-4", pci_bus_id="0000:c1:00.0"),)
+        yield SimpleNamespace(
+            store=own.store, settings=own.settings, host_id=own.host_id, live={"hardware": LiveHardware(facts=facts)}
+        )
+
+
+def follow(runtime: Any, path: Path) -> None:
+    """Until the log ends, as a file does and the kernel's does not."""
+    runtime.settings = runtime.settings.model_copy(update={"kernel_log": path})
+    asyncio.run(KernelLog(runtime, runtime.host_id).run())
+
+
+def told(runtime: Any) -> list[tuple[str, dict[str, Any]]]:
+    def read(db: Session) -> list[tuple[str, dict[str, Any]]]:
+        query = select(Event).where(col(Event.kind).in_(("host.xid", "host.oom_kill"))).order_by(col(Event.id))
+        return [(event.kind, event.data) for event in db.exec(query).all()]
+
+    with runtime.store.read() as db:
+        return read(db)
+
+
+def test_messages_become_events_once(runtime: Any, tmp_path: Path):
+    log = tmp_path / "kmsg"
+    log.write_text(f"3,1,1000,-;something else\n3,2,2000,-;{OFF_THE_BUS}\n SUBSYSTEM=pci\n6,3,3000,-;{KILLED}\n")
+    follow(runtime, log)
+    [(first, xid), (second, killed)] = told(runtime)
+    assert (first, second) == ("host.xid", "host.oom_kill")
+    assert (xid["gpu"], xid["xid"], xid["pid"], xid["text"]) == (4, 79, 4711, OFF_THE_BUS)
+    assert (killed["name"], killed["cgroup"], killed["us"]) == ("sglang::schedul", True, 3000)
+    with log.open("a") as more:
+        more.write("3,4,4000,-;NVRM: Xid (PCI:0000:05:00): 63, row remapped\n")
+    follow(runtime, log)
+    assert len(told(runtime)) == 3
+    assert told(runtime)[2][1]["gpu"] is None
+    assert told(runtime)[2][1]["meaning"] == "a row of memory was remapped or a page retired after an ECC error"
+
+
+def test_a_flood_is_cut(runtime: Any, tmp_path: Path):
+    log = tmp_path / "kmsg"
+    log.write_text("".join(f"3,{n},{n},-;NVRM: Xid (PCI:0000:c1:00): 94, n {n}\n" for n in range(500)))
+    follow(runtime, log)
+    assert [data["us"] for _, data in told(runtime)] == list(range(450, 500))
+
+
+def test_the_journal_is_asked_where_the_log_may_not_be_read(
+    runtime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    tool = tmp_path / "bin" / "journalctl"
+    tool.parent.mkdir()
+    line = f'{{"MESSAGE": "{OFF_THE_BUS}", "_SOURCE_MONOTONIC_TIMESTAMP": "77"}}'
+    tool.write_text(f"#!/bin/sh\necho not json\necho '{line}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    follow(runtime, Path("/nowhere/kmsg"))
+    assert [(kind, data["us"]) for kind, data in told(runtime)] == [("host.xid", 77)]
+
+
+def test_without_either_nothing_is_known(runtime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    follow(runtime, Path("/nowhere/kmsg"))
+    assert told(runtime) == []
+
+
+@pytest.mark.slow
+def test_a_daemon_follows_the_log(tmp_path: Path):
+    log = tmp_path / "kmsg"
+    os.mkfifo(log)
+    writer = os.open(log, os.O_RDWR)
+    try:
+        with running_daemon(tmp_path / "store", kernel_log=log) as daemon:
+
+            def seen() -> list[Any]:
+                return [event for event in daemon.client.get("/api/v1/events").json() if event["kind"] == "host.xid"]
+
+            os.write(writer, f"3,1,1000,-;{OFF_THE_BUS}\n".encode())
+            wait_until(lambda: len(seen()) == 1)
+            os.write(writer, b"3,2,2000,-;NVRM: Xid (PCI:0000:c1:00): 74, NVLink\n")
+            found = wait_until(lambda: len(seen()) == 2 and seen())
+            assert [event["data"]["xid"] for event in found] == [79, 74]
+            assert daemon.end() == 0
+    finally:
+        os.close(writer)
