@@ -32,6 +32,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     for name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SITREP_ADOPT", "false")
+    # What this machine's kernel tells is no test's business, but of those that bring a log of their own.
+    monkeypatch.setenv("SITREP_KERNEL_LOG", os.devnull)
     # Checkpoints of what is told come when a test asks for them, not some time later on a slow machine.
     monkeypatch.setenv("SITREP_CHECKPOINT_QUIET_S", "3600")
     home: Path = tmp_path_factory.mktemp("home")
