@@ -15,7 +15,6 @@ from typing import Any
 
 import psutil
 from tests.perf.measure import Figure, benchmark
-from tests.stubs import build_nvml_stub
 
 _SECONDS = 40.0
 _BENEATH = 0.2
@@ -121,6 +120,8 @@ def sampler() -> Iterator[Figure]:
         env = dict(os.environ)
         real = _loads(env)
         if not real:
+            from tests.stubs import build_nvml_stub
+
             build_nvml_stub(folder)
             (folder / "control").write_text("gpus=8\nstill=1\nutilization=93\npower_mw=412345\n")
             env |= {"LD_LIBRARY_PATH": str(folder), "NVML_STUB_CONTROL": str(folder / "control")}

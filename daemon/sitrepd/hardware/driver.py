@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -77,6 +78,7 @@ class Driver:
 
     def __init__(self, pynvml: ModuleType) -> None:
         self._pynvml = pynvml
+        self._error = pynvml.NVMLError
         self._calling: str | None = None
         self._called_at = 0.0
         self.last_error: str | None = None
@@ -111,22 +113,38 @@ class Driver:
         `unsupported` says of the last None whether it would be the same the next time.
         """
         function = getattr(self._pynvml, name, None)
-        self.unsupported = function is None
-        if function is None:
-            return None
         self._called_at = time.monotonic()
+        try:
+            return _text(self._call(name, function, args, tolerant))
+        finally:
+            self._calling = None
+
+    def prepare(self, name: str, *args: object) -> Callable[[], Answer]:
+        """As `ask`, again and again; `begin` and `done` go around a row of such calls."""
+        function = getattr(self._pynvml, name, None)
+        return partial(self._call, name, function, args)
+
+    def begin(self) -> None:
+        self._called_at = time.monotonic()
+
+    def done(self) -> None:
+        self._calling = None
+
+    def _call(self, name: str, function: Answer, args: Sequence[object], tolerant: bool = False) -> Answer:
+        if function is None:
+            self.unsupported = True
+            return None
         self._calling = name
         try:
-            return _text(function(*args))
-        except self._pynvml.NVMLError as error:
+            return function(*args)
+        except self._error as error:
             if not tolerant:
                 _raise_if_gone(error.value)
             self.last_error = sentence(error.value)
             self.unsupported = error.value in _UNSUPPORTED
         except ValueError:
             self.last_error = f"the NVIDIA driver answered {name} with something unreadable"
-        finally:
-            self._calling = None
+            self.unsupported = False
         return None
 
     def require(self, name: str, *args: object) -> Answer:

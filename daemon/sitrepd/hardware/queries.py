@@ -34,6 +34,7 @@ class Query:
     args: tuple[Any, ...] = ()
     instead: Query | None = None
     due_at: float = 0.0
+    ask: Callable[[], Answer] | None = None
 
 
 def _often() -> list[Query]:
@@ -86,11 +87,15 @@ class Questions:
     def sample(self) -> GpuSample:
         """Its `reason` is set where the GPU is there but answers no query at all."""
         values: Values = {}
-        self._ask(self._often, values)
-        now = time.monotonic()
-        due = [query for query in self._seldom if query.due_at <= now]
-        if due:
-            self._ask_seldom(due)
+        self._driver.begin()
+        try:
+            self._ask(self._often, values)
+            now = time.monotonic()
+            due = [query for query in self._seldom if query.due_at <= now]
+            if due:
+                self._ask_seldom(due)
+        finally:
+            self._driver.done()
         if not values:
             self._complaint = self._complaint or f"the GPU answers no query: {self._driver.last_error}"
             return GpuSample(self._index, self._uuid, reason=self._complaint)
@@ -100,8 +105,8 @@ class Questions:
     def _ask(self, queries: list[Query], values: Values) -> None:
         unknown = []
         for query in queries:
-            answer = self._driver.ask(query.name, self._handle, *query.args)
-            if answer is not None:
+            ask = query.ask = query.ask or self._driver.prepare(query.name, self._handle, *query.args)
+            if (answer := ask()) is not None:
                 values.update(query.read(answer))
             elif self._driver.unsupported:
                 unknown.append(query)
