@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sitrepd.benchmarks.compare import Row
 from sitrepd.benchmarks.decide import Decided, Decision, latency_percentiles
 from sitrepd.benchmarks.drawing import COLOURS, INK, MUTED, Dot, Drawing, Line, Words, ticks
-from sitrepd.benchmarks.frame import HEIGHT, LEFT, TOP, Box, Frame, beside, blank, framed, free, short
+from sitrepd.benchmarks.frame import HEIGHT, LEFT, TOP, Box, Frame, beside, blank, framed, free, roomy, short
 from sitrepd.benchmarks.labels import STEPS
 from sitrepd.errors import InvalidFact
 
@@ -42,7 +42,7 @@ def _curve(told: Decision, setting: str | None) -> Drawing:
     comparison = told.comparison
     drawing = blank(f"{comparison.metric} over {key}")
     axis_x = _whole_ticks(xs)
-    frame = framed(drawing, axis_x, ticks(min(lows + level), max(highs + level)), key, _unit(told))
+    frame = framed(drawing, axis_x, ticks(*roomy(lows + highs + level)), key, _unit(told))
     if baseline is not None:
         drawing.shapes.append(Line([frame.place(x, level[0]) for x in (axis_x[0], axis_x[-1])], MUTED, 1.2, True))
         at = frame.place(axis_x[-1], level[0])

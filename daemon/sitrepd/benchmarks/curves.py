@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sitrepd.benchmarks.drawing import COLOURS, INK, MUTED, Dot, Drawing, Line, Words, ticks
-from sitrepd.benchmarks.frame import LEFT, TOP, beside, blank, framed, short
+from sitrepd.benchmarks.frame import LEFT, TOP, beside, blank, framed, roomy, short
 
 Place = tuple[float, float]
 _FEW = 60
@@ -29,7 +29,7 @@ def curves(
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points] + ([level[0]] if level else [])
     drawing = blank(title)
-    frame = framed(drawing, ticks(min(xs), max(xs)), ticks(min(ys), max(ys)), under, unit)
+    frame = framed(drawing, ticks(min(xs), max(xs)), ticks(*roomy(ys)), under, unit)
     if level is not None:
         edges = [frame.place(x, level[0]) for x in (frame.xs[0], frame.xs[-1])]
         drawing.shapes.append(Line(edges, MUTED, 1.2, True))
@@ -44,7 +44,9 @@ def curves(
         if line.best is not None:
             number, words = line.best
             drawing.shapes.append(Dot(places[number], colour, 5))
-            drawing.shapes.append(beside(places[number], words, INK, True))
+            # Below the lowest point, since the line comes from above.
+            down = 28.0 if line.points[number][1] <= min(y for _, y in line.points) else 0.0
+            drawing.shapes.append(beside((places[number][0], places[number][1] + down), words, INK, True))
         if len(lines) > 1:
             drawing.shapes.append(Dot((LEFT + 14, TOP + 14 + at * 17), colour))
             drawing.shapes.append(Words((LEFT + 24, TOP + 18 + at * 17), short(line.label)))

@@ -31,6 +31,12 @@ class Frame:
         )
 
 
+def roomy(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the greatest, with room above for the words of what stands there."""
+    low, high = min(values), max(values)
+    return low, high + (high - low) * 0.06
+
+
 def blank(title: str) -> Drawing:
     return Drawing(WIDTH, HEIGHT, title, [Words((LEFT, 22), title, INK, bold=True)])
 

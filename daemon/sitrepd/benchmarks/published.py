@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
 from sqlmodel import Session, col, select
 
 from sitrepd import facts
-from sitrepd.benchmarks.labels import config_label
-from sitrepd.benchmarks.marks import failures
-from sitrepd.benchmarks.metrics import Metric, describe
-from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric, Reference
+from sitrepd.benchmarks.compare import Row, compare
+from sitrepd.benchmarks.metrics import Metric
+from sitrepd.benchmarks.models import Reference
 from sitrepd.benchmarks.references import ALIKE, Beside, Own, Published, beside
+from sitrepd.benchmarks.runs import stored_runs
 from sitrepd.benchmarks.trainings.best import Place, best, places
 from sitrepd.slices import Registry
 
+_MOST = 2000
 _MOST_TRAININGS = 20
 
 
@@ -43,32 +44,22 @@ def _published(told: Any) -> Published:
 
 
 def _runs(db: Session, registry: Registry, session_id: int | None, wanted: set[str]) -> Iterator[Own]:
-    """The best run by each metric, of those that are comparable and that nothing speaks against."""
+    """Configurations with the mean of their repeats, of runs that are comparable and that nothing speaks against."""
     names = wanted.union(*(alike for alike in ALIKE if alike & wanted))
-    chosen: dict[str, tuple[int, Decimal]] = {}
-    for number, name, text, better in db.execute(_values(db, session_id, names)):
-        value = Decimal(text)
-        score = -value if (better or describe(name)[1]) == "lower" else value
-        if name not in chosen or score > chosen[name][1]:
-            chosen[name] = (number, score)
-    numbers = sorted({number for number, _ in chosen.values()})
-    rows = db.exec(select(Benchmark).where(col(Benchmark.id).in_(numbers)).order_by(col(Benchmark.id))).all()
-    for told in facts.publish(db, registry, registry.by_word["benchmark"], rows) if rows else ():
-        metrics = {name: Metric(name, one.value, one.unit, one.better) for name, one in told.metrics.items()}
-        label = told.name or config_label(told.config) or told.id
-        yield Own(told.id, label, metrics, told.config, told.workload, *_about(db, registry, told.launch))
-
-
-def _values(db: Session, session_id: int | None, names: Iterable[str]) -> Any:
-    """(number, metric, text, better) of the runs that count."""
-    mine = col(Benchmark.session_id) == session_id
-    marked = db.exec(select(Benchmark.id, Benchmark.marks).where(mine, col(Benchmark.marks).is_not(None))).all()
-    aside = {number for number, marks in marked if marks} | set(failures(db, session_id))
-    query = select(BenchmarkMetric.benchmark_id, BenchmarkMetric.name, BenchmarkMetric.text, BenchmarkMetric.better)
-    return query.join(Benchmark, col(Benchmark.id) == BenchmarkMetric.benchmark_id).where(
-        mine, col(Benchmark.comparable), col(BenchmarkMetric.name).in_(list(names)),
-        col(Benchmark.id).not_in(aside),
-    )  # fmt: skip
+    runs = stored_runs(db, session_id, names)[-_MOST:]
+    found: dict[str, Row] = {}
+    metrics: dict[str, dict[str, Metric]] = {}
+    for name in names:
+        for row in compare(runs, name).rows:
+            if row.comparable and not row.superseded and not row.marked:
+                found.setdefault(row.ids[0], row)
+                better = row.runs[0].metrics[name].better
+                metrics.setdefault(row.ids[0], {})[name] = Metric(name, Decimal(row.text), row.unit, better)
+    for first, row in found.items():
+        run, more = row.runs[0], len(row.ids) - 1
+        label = f"{row.label}, mean of {more + 1} runs" if more else row.label
+        about = _about(db, registry, next(iter(row.launches), None))
+        yield Own(first, label, metrics[first], run.config, run.workload, *about)
 
 
 def _about(db: Session, registry: Registry, launch: str | None) -> tuple[str | None, str | None, dict[str, Any]]:

@@ -67,7 +67,7 @@ def comparison_page(
             "session": db.get(SessionRow, number), "event": events.last_event_id(db), "told": told, "asked": asked,
             "setting": setting, "rows": list(zip(told.comparison.rows, told.rows, _whiskers(told), strict=True)),
             "metrics": names, "latencies": [name for name in names if describe(name)[1] == "lower"],
-            "baselines": _baselines(told.comparison), "interval": interval, "method": METHOD,
+            "baselines": _baselines(told.comparison), "interval": interval, "signed": _signed, "method": METHOD,
             "charts": list(_charts(told, setting or None)), "accept_rate": accept_rate,
             "model": _model(db, runtime.registry, told, accept_rate), "query": _query(asked, setting),
             "address": address(session),
@@ -152,3 +152,8 @@ def _whiskers(told: Decision) -> list[tuple[float, float, float, str] | None]:
 def _whisker(edges: tuple[float, float, float], scale: float, word: str | None) -> tuple[float, float, float, str]:
     low, middle, high = (50 + edge * scale for edge in edges)
     return low, middle, high, word if word in ("better", "worse") else "same"
+
+
+def _signed(share: float) -> str:
+    """What rounds to zero has no minus."""
+    return f"{round(100 * share, 1) + 0.0:+.1f} %"

@@ -85,9 +85,13 @@ def training(view: View, told: Any) -> dict[str, Any]:  # noqa: ARG001
         if of not in drawings and len(drawings) < _MOST_CURVES:
             drawings[of] = Markup(drawn(points, name).svg())
     shown = points if len(points) <= _MOST_POINTS else [*points[: _MOST_POINTS // 2], *points[-_MOST_POINTS // 2 :]]
-    table = [(point, [_value(point, name) for name in names]) for point in shown]
+    table = [(point, _epoch(point), [_value(point, name) for name in names]) for point in shown]
     left_out = len(points) - len(shown)
     return {"names": names, "rows": table, "left_out": left_out, "best": best(points), "drawings": drawings}
+
+
+def _epoch(point: Place) -> str:
+    return "–" if point.epoch is None else display_text(point.epoch)
 
 
 def _value(point: Place, name: str) -> str:
