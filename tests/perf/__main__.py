@@ -11,6 +11,7 @@ from tests.perf import (  # noqa: F401
     discovery,
     eta,
     hooks,
+    ingest,
     latest,
     logs,
     pure,

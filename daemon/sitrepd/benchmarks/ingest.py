@@ -16,11 +16,13 @@ from sitrepd.decimals import number_text
 from sitrepd.errors import InvalidFact
 from sitrepd.redact import redact_text
 from sitrepd.storage import events, ids
+from sitrepd.storage.bulk import insert_rows
 
 MOST_VALUES = 200_000
 _MOST_NAME = 500
-_RANGE = Decimal("1e300")
+_RANGE = 1e300
 _PLACES = ("step", "epoch")
+_COLUMNS = ("name", "text", "value", "unit", "better", "training_id", "point", "epoch", "step")
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -38,23 +40,29 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+class _Told(str):
+    """A number with a point or an exponent, as it stands in the JSON."""
+
+    __slots__ = ()
+
+
+Number = int | _Told
+_NUMBERS = (_Told, int)
+
+
 @dataclass(frozen=True)
 class Columns:
-    """As they were sent, and found to be right."""
+    """As they were sent, and found to be right; a value is None where nothing was measured."""
 
     steps: Sequence[int | None]
     epochs: Sequence[str | None]
-    metrics: Mapping[str, Sequence[Decimal | None]]
-
-    @property
-    def values(self) -> int:
-        return sum(value is not None for column in self.metrics.values() for value in column)
+    metrics: Mapping[str, Sequence[Number | None]]
 
 
 def read(body: bytes) -> Columns:
     """Raises InvalidFact for the first thing that is wrong; numbers keep the decimals that they were sent with."""
     try:
-        told = json.loads(body, parse_float=Decimal, parse_int=Decimal, parse_constant=_no_constant)
+        told = json.loads(body, parse_float=_Told, parse_constant=_no_constant)
     except ValueError as error:
         raise InvalidFact(f"The body is no JSON: {error}.") from error
     if not isinstance(told, dict) or not isinstance(told.get("metrics"), dict) or not told["metrics"]:
@@ -80,24 +88,20 @@ def store(db: Session, training: Training, columns: Columns) -> int:
     first = 0 if before is None else before + 1
     rows = list(_rows(number, first, columns))
     if rows:
-        table = TrainingMetric.__table__  # type: ignore[attr-defined]
-        db.connection().execute(table.insert(), rows)
+        insert_rows(db, TrainingMetric.__table__, _COLUMNS, rows)  # type: ignore[attr-defined]
         subject = ids.public_id("T", number)
         events.record(db, "training.changed", subject, training.session_id, fields=["points"], added=len(rows))
     return len(rows)
 
 
-def _rows(number: int, first: int, columns: Columns) -> Iterator[dict[str, Any]]:
+def _rows(number: int, first: int, columns: Columns) -> Iterator[tuple[Any, ...]]:
     """Point by point: the last row is of the last point."""
     named = [(name, *describe(name), column) for name, column in columns.metrics.items()]
     for at, (step, epoch) in enumerate(zip(columns.steps, columns.epochs, strict=True)):
         for name, unit, better, column in named:
             value = column[at]
             if value is not None:
-                yield {
-                    "training_id": number, "point": first + at, "epoch": epoch, "step": step, "name": name,
-                    "text": number_text(value), "value": float(value), "unit": unit, "better": better,
-                }  # fmt: skip
+                yield name, _text(value), float(value), unit, better, number, first + at, epoch, step
 
 
 def _is_list(value: Any) -> bool:
@@ -110,37 +114,48 @@ def _name(name: str) -> str:
     return name
 
 
-def _metric(name: str, column: Any, length: int) -> Sequence[Decimal | None]:
+def _metric(name: str, column: Any, length: int) -> Sequence[Number | None]:
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"metrics.{name}: a list of {length} numbers is wanted, as long as the others.")
     for at, value in enumerate(column):
-        if value is not None and (type(value) is not Decimal or not -_RANGE <= value <= _RANGE):
+        if value is not None and (type(value) not in _NUMBERS or not -_RANGE <= _size(value) <= _RANGE):
             raise InvalidFact(f"metrics.{name}.{at}: a number is wanted, or null where nothing was measured.")
     return column
 
 
-def _column(name: str, column: Any, length: int) -> list[Decimal] | None:
+def _column(name: str, column: Any, length: int) -> list[Number] | None:
     if column is None:
         return None
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"{name}: a list of {length} numbers is wanted, as long as the columns of metrics.")
-    wrong = next((at for at, value in enumerate(column) if type(value) is not Decimal), None)
-    if wrong is not None:
-        raise InvalidFact(f"{name}.{wrong}: a number is wanted.")
+    for at, value in enumerate(column):
+        if type(value) not in _NUMBERS or not 0 <= _size(value) <= _RANGE:
+            raise InvalidFact(f"{name}.{at}: a number from 0 on is wanted.")
     return column
 
 
-def _steps(column: list[Decimal] | None, length: int) -> Sequence[int | None]:
+def _steps(column: list[Number] | None, length: int) -> Sequence[int | None]:
     if column is None:
         return [None] * length
     for at, value in enumerate(column):
-        if not 0 <= value < 2**63 or value != value.to_integral_value():
+        if type(value) is not int or value >= 2**63:
             raise InvalidFact(f"step.{at}: a whole number from 0 on is wanted.")
-    return [int(value) for value in column]
+    return column  # type: ignore[return-value]
 
 
-def _epochs(column: list[Decimal] | None, length: int) -> Sequence[str | None]:
-    return [None] * length if column is None else [number_text(value) for value in column]
+def _epochs(column: list[Number] | None, length: int) -> Sequence[str | None]:
+    return [None] * length if column is None else [_text(value) for value in column]
+
+
+def _size(value: Number) -> float:
+    """A whole number may be too large for a float."""
+    return value if type(value) is int else float(value)
+
+
+def _text(value: Number) -> str:
+    """With the decimals that it was sent with; only an exponent is written as everywhere."""
+    text = str(value)
+    return number_text(Decimal(text)) if "e" in text or "E" in text else text
 
 
 def _no_constant(name: str) -> Any:

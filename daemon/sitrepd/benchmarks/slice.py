@@ -36,6 +36,8 @@ TRAINING = Noun(
     "training", "trainings", "T", m.Training, m.TrainingCreate, m.TrainingUpdate, m.TrainingPublic,
     "Metrics of a training job, by epoch or step.",
     children=(Child("points", m.TrainingMetric, "training_id", c.training_rows, c.training_points),),
+    # Numbers by the hundred thousand, which nobody looks for by their words.
+    unsearched=("points",),
 )  # fmt: skip
 REFERENCE = Noun(
     "reference", "references", "R", m.Reference, m.ReferenceCreate, m.ReferenceUpdate, m.ReferencePublic,

@@ -53,7 +53,8 @@ def documents(db: Session, registry: Registry, noun: Noun, numbers: Sequence[int
     found: list[Document] = []
     for start in range(0, len(numbers), _MOST_IN):
         rows = _rows(db, noun, numbers[start : start + _MOST_IN])
-        children = {child.field: facts.children_of(db, child, rows) for child in noun.children}
+        searched = [child for child in noun.children if child.field not in noun.unsearched]
+        children = {child.field: facts.children_of(db, child, rows) for child in searched}
         for row in rows:
             mine = {name: of.get(row.id) for name, of in children.items()}
             found.append(_document(registry, noun, row, mine))
