@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sitrepd.cli import output, values
+from sitrepd.cli.bench_mapping import app as mapping_app
 from sitrepd.cli.bench_run import add_run_verbs
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
 from sitrepd.cli.portable import read_input
 from sitrepd.cli.verbs import Cli, noun, verb
+
+
+def _besides(cli: Cli, told: Mapping[str, Any]) -> None:
+    from sitrepd.cli.gpus_meaning import say_gpus
+
+    say_gpus(cli, told)
+
 
 TABLE = NounTable(
     "benchmark",
@@ -36,10 +47,12 @@ TABLE = NounTable(
     (("ID", "id"), ("NAME", "name"), ("LAUNCH", "launch"), ("BASELINE", lambda told: told.get("baseline") or None),
      ("COMPARABLE", lambda told: None if told.get("comparable", True) else False),
      ("METRICS", lambda told: output.measures(told.get("metrics"))), ("NOTE", "note"), ("AT", "at")),
+    besides=_besides,
 )  # fmt: skip
 
 app = noun("Benchmarks: measured runs. `sitrep compare` puts them side by side.")
 add_run_verbs(app)
+app.add_typer(mapping_app, name="mapping")
 add_verbs(app, TABLE)
 
 
@@ -50,17 +63,24 @@ def import_files(
     launch: Annotated[str | None, typer.Option("--launch", metavar="L", help="The server they ran against.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the run is called.")] = None,
     baseline: Annotated[bool, typer.Option("--baseline", help="The others are compared with it.")] = False,
+    mapping: Annotated[
+        str | None, typer.Option("--mapping", help="Read it by this mapping of yours: JSON, JSONL or CSV.")
+    ] = None,
+    mixed: Annotated[bool, typer.Option("--mixed", help="Take runs of several tools or versions in one file.")] = False,
 ) -> None:
-    """Read result files of `sglang.bench_serving` (JSONL); each is uploaded, and taken whole or not at all.
+    """Read result files; each is uploaded, and taken whole or not at all. A run that is known is not stored again.
 
-    With --json, one answer a line and file.
+    Those of SGLang (bench_serving, its Rust client, bench_one_batch_server), vllm bench serve, guidellm, aiperf and
+    bench_eagle3 are known, and the table that bench_serving prints; anything else is read by a --mapping. With --json,
+    one answer a line and file.
     """
     for file in files:
         body, _ = read_input(file)
         file_name = "stdin" if file == "-" else cli.path_here(file)
         answer = cli.client.upload(
-            "/benchmarks/import", body, name=file_name, launch=launch, label=name, baseline=baseline or None
-        )
+            "/benchmarks/import", body, name=file_name, launch=launch, label=name, baseline=baseline or None,
+            mapping=mapping, mixed=mixed or None,
+        )  # fmt: skip
         cli.show(answer, lambda told, file=file: _say(file, told))  # type: ignore[misc]
 
 
@@ -73,3 +93,23 @@ def _say(file: str, told: dict[str, Any]) -> None:
         output.say(f"{file}: {told['known']} of {len(told['data'])} were stored already.")
     for note in told.get("notes") or ():
         output.warn(f"Note: {note}")
+
+
+@verb(app, "original")
+def original(
+    cli: Cli,
+    run: Annotated[str, typer.Argument(metavar="B", help="The run.")],
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there; else standard output.")
+    ] = None,
+) -> None:
+    """The file that a run was read from, without its secrets; `sitrep bench show` has the SHA-256 of what it was."""
+    body = cli.client.get(f"/benchmarks/{run}/original").body
+    if out is None or out == "-":
+        output.write_bytes(body)
+        return
+    try:
+        Path(out).write_bytes(body)
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}.") from error
+    output.say(os.path.abspath(out))
