@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator
 from dataclasses import astuple
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 from sqlmodel import Session
-from tests.daemons import seed
+from tests.daemons import application, seed
 
+from sitrepd.clock import utc_now
 from sitrepd.hardware import models, newest, sealing, series
+from sitrepd.hardware.keeping import Keeper
 from sitrepd.hardware.older import RAW_SPAN_MS
 from sitrepd.hardware.quantities import HOURS, KINDS, METRICS, MINUTES, RAW
 from sitrepd.storage.engine import make_writer
@@ -213,3 +216,35 @@ def test_times_are_milliseconds(db: Session):
     assert db.connection().exec_driver_sql("SELECT at FROM gpu_sample").scalar_one() == to_ms(START) + 500
     found = db.get(models.GpuSample, (1, 0, START + timedelta(seconds=0.5)))
     assert found is not None
+
+
+def test_the_daemon_seals_what_waits_and_drops_what_is_old(tmp_path: Path):
+    """Rows of an earlier version, a day of them, wait at the first start after the upgrade."""
+    now = utc_now()
+    with application(tmp_path / "store", samples_keep_d=0.5, sample_minutes_keep_d=0.6, sample_idle_s=3600) as client:
+        runtime = client.app.state.runtime  # type: ignore[attr-defined]
+        rows = [
+            sample(0)
+            | {"host_id": runtime.host_id, "gpu": 3, "at": now - timedelta(seconds=20 * n), "power_w": float(n)}
+            for n in range(4000)
+        ]
+        runtime.store.write(lambda db: newest.add(db, rows))
+        keeper = Keeper(runtime, runtime.host_id)
+        asyncio.run(keeper.seal())
+        asyncio.run(keeper.drop())
+        query = {"since": (now - timedelta(days=1)).isoformat(), "until": now.isoformat(), "points": 24}
+        told = client.get("/api/v1/gpus/3/samples", params=query).json()
+        with runtime.store.read() as db:
+            left = db.connection().exec_driver_sql("SELECT count(*) FROM gpu_sample").scalar_one()
+            tiers = db.connection().exec_driver_sql(
+                "SELECT tier, min(start), max(\"end\") FROM gpu_chunk WHERE part = 0 GROUP BY tier"
+            ).all()  # fmt: skip
+    assert 300 <= left < 1200
+    [raw, minutes, hours] = tiers
+    assert raw[2] == to_ms(now - timedelta(seconds=20 * left)) // 10 * 10
+    assert to_ms(now - timedelta(hours=12, seconds=RAW_SPAN_MS / 1000)) < raw[1] < to_ms(now - timedelta(hours=5))
+    assert minutes[1] > hours[1]
+    assert sum(told["samples"]) == pytest.approx(4000, abs=180)
+    assert max(value for value in told["metrics"]["power_w"]["max"] if value is not None) == pytest.approx(
+        3999, abs=200
+    )
