@@ -47,6 +47,9 @@ def roots(db: Session, host_id: int | None, boot_id: str) -> list[Root]:
         main = _key(told.get("identity"), boot_id)
         if main is not None:
             found.append(Root(number or 0, main, _key(told.get("supervisor"), boot_id)))
+        server = _key(told.get("main"), boot_id)
+        if server is not None and server != main:  # in a container, say
+            found.append(Root(number or 0, server))
     return found
 
 

@@ -35,7 +35,9 @@ _QUOTED = 5
 def is_due(launch: Launch) -> bool:
     """Whether it has failed and nobody has looked into it yet."""
     process = launch.process or {}
-    dead = launch.state == "failed" or (launch.state == "lost" and bool(process.get("adopted")))
+    dead = launch.state == "failed" or (
+        launch.state == "lost" and bool(process.get("adopted") or process.get("handed_over"))
+    )
     return dead and launch.watched and _MARK not in process
 
 

@@ -29,6 +29,8 @@ class Readiness:
     facts: CommandFacts
     said_ready: bool = False
     port_taken: bool = False
+    hidden: bool = False
+    """The process that serves is another user's (root's, in a container): which port it has may not be seen."""
     net_of: int | None = None
     """A process of a container; where its network is another one, its port is not ours to ask."""
     said_at: datetime | None = None
@@ -56,7 +58,7 @@ class Readiness:
         if self.facts.port is None:
             return self.said_ready or self._answers(disturb=False)
         if not owns_listener(pids, self.facts.port, self.facts.host, self.net_of):
-            return False
+            return self.hidden and self.said_ready
         if self.said_ready:
             return True
         if self.is_untold:  # that it listens is all there is

@@ -19,7 +19,7 @@ from sitrepd.clock import iso, utc_now
 from sitrepd.errors import Conflict
 from sitrepd.facts import Scope, create
 from sitrepd.launches import autopsy, retention, start, stillness, store, taken_up
-from sitrepd.launches.discovery import adopt, inside
+from sitrepd.launches.discovery import adopt, heirs, inside
 from sitrepd.launches.discovery.details import Details
 from sitrepd.launches.discovery.find import Server
 from sitrepd.launches.engines import base as e
@@ -30,7 +30,7 @@ from sitrepd.launches.launchers.base import Launched, LaunchError
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.live import LiveLaunch
 from sitrepd.launches.models import ALIVE, Launch, LaunchCreate, LaunchPhase, LaunchRecord
-from sitrepd.launches.processes import Stat, process_tree
+from sitrepd.launches.processes import Stat, boot_id, process_tree
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.start import Plan
 from sitrepd.launches.stop import StopLadder
@@ -40,7 +40,8 @@ from sitrepd.services import Service
 from sitrepd.storage import events, ids
 
 log = logging.getLogger(__name__)
-_KEEP_POSITION_EVERY_S = 5.0
+_SEEK_S = 0.5
+_YOUNG_S = 30.0
 
 
 class Launches(Service):
@@ -55,6 +56,8 @@ class Launches(Service):
         self._watches: dict[int, Watch] = {}
         self._stops: dict[int, StopLadder] = {}
         self._starting: set[int] = set()
+        self._handovers: dict[int, heirs.Handover] = {}
+        self._seeking: set[asyncio.Task[None]] = set()
         self.restored = asyncio.Event()
         self._examinations = Examinations(runtime)
         self._estimates = Estimates(runtime.store)
@@ -173,6 +176,7 @@ class Launches(Service):
         watch = Watch(number, launched, engine, facts, follower, row.parser_state, ready=ready)
         watch.readiness.may_disturb = lambda: not self._is_measured()
         watch.readiness.net_of = launched.identity.pid if (row.process or {}).get("container") else None
+        self._lead_to(watch, row)
         watch.resume(row.state if row.state in ALIVE else "starting", phases)
         watch.suspect, watch.stillness = row.suspect, stillness.of(self.runtime, self._estimates, watch)
         watch.serving = Serving(
@@ -183,6 +187,16 @@ class Launches(Service):
             watch.open_phases["starting"] = launched.started_at
         self._watches[number] = watch
         self._estimates.begin(number)
+
+    def _lead_to(self, watch: Watch, row: Launch) -> None:
+        """To the process that serves, where that is not the one which was started, and to how it may be found."""
+        told = (row.process or {}).get("main") or {}
+        main = inside.main_of(row.process or {})
+        if main is not None and main.pid != watch.launched.identity.pid and main.boot_id == boot_id():
+            watch.main, watch.readiness.hidden = main, not told.get("readable", True)
+            watch.readiness.net_of = main.pid if told.get("contained") else watch.readiness.net_of
+        if watch.launched.supervisor is not None:
+            watch.command = heirs.command_of(row.argv or (), row.command, row.cwd, watch)
 
     def _is_measured(self) -> bool:
         """Whether a benchmark runs, by somebody or by us: then nothing is asked that makes a server generate."""
@@ -208,8 +222,41 @@ class Launches(Service):
                 launched, row, phases = taken
                 self._watch(number, launched, details.engine, replace(details.facts, port=row.port), row, phases)
         elif watch.launched.supervisor is not None and watch.main != server.main.identity:
-            watch.main = server.main.identity
-            await self.runtime.store.write_async(lambda db: inside.note(db, number, server))
+            watch.main, watch.readiness.hidden = server.main.identity, not details.readable
+            if details.container is not None:
+                watch.readiness.net_of = server.main.pid
+            await self.runtime.store.write_async(lambda db: inside.note(db, number, server, details))
+
+    async def inherit(self, server: Server, details: Details, owner: int | None) -> bool:
+        """Whether it belongs to a launch of ours that runs it elsewhere, or has ended and left it alone."""
+        for number, one in list(self._handovers.items()):
+            if number in self._stops or not await asyncio.to_thread(heirs.is_heir, one, server, details):
+                continue
+            if owner in (None, number):
+                return await self._hand_over(number, one, server, details)
+            one.heir = owner
+        if owner is not None:
+            return False
+        if self._starting and (utc_now() - details.started_at).total_seconds() < _YOUNG_S:
+            return True  # whose it is can only be told once the row is written
+        for number, watch in list(self._watches.items()):
+            command = watch.command if watch.main in (None, server.main.identity) else None
+            if command is None or number in self._handovers:
+                continue
+            if heirs.stands_for(command, server, details):
+                await self.understand(number, server, details)
+                return True
+        return False
+
+    async def _hand_over(self, number: int, one: heirs.Handover, server: Server, details: Details) -> bool:
+        taken = await inside.taken(self.runtime.store, one.watch, server, details, alone=True)
+        if taken is None:
+            return False
+        launched, row, phases = taken
+        self._handovers.pop(number, None)
+        self._watch(number, launched, details.engine, replace(details.facts, port=row.port), row, phases)
+        log.info("L%d is process %d, which what was started has left alone", number, server.main.pid)
+        return True
 
     def followed(self) -> list[Watch]:
         """All launches that live."""
@@ -220,7 +267,8 @@ class Launches(Service):
         found: dict[int, int] = {}
         for number, watch in self._watches.items():
             launched = watch.launched
-            found |= dict.fromkeys(process_tree(launched.identity, launched.supervisor, stats=stats), number)
+            known = (watch.main,) if watch.main else ()
+            found |= dict.fromkeys(process_tree(launched.identity, launched.supervisor, known, stats), number)
         for number, ladder in self._stops.items():
             found |= dict.fromkeys(ladder.tree(stats), number)
         return found
@@ -303,8 +351,32 @@ class Launches(Service):
             except Exception:
                 log.exception("L%d cannot be stopped", number)
 
-    async def _settle(self, number: int, watch: Watch, outcome: Outcome) -> None:
-        if watch.replaced:
+    def _is_handed_over(self, number: int, watch: Watch, outcome: Outcome) -> bool:
+        """Whether what was started may have left a server alone, which is then looked for before the end is told."""
+        stopped = number in self._stops
+        one = heirs.handover(watch, outcome, stopped=stopped) if outcome.exit is not None else None
+        if one is None:
+            return False
+        self._handovers[number] = one
+        watch.pause()
+        task = asyncio.create_task(self._seek_heir(number, one))
+        self._seeking.add(task)
+        task.add_done_callback(self._seeking.discard)
+        return True
+
+    async def _seek_heir(self, number: int, one: heirs.Handover) -> None:
+        discovery = self.runtime.live.get("discovery")
+        while discovery is not None and not one.over and one.heir is None and number not in self._stops:
+            await asyncio.sleep(_SEEK_S)
+            await discovery.look()
+            if self._handovers.get(number) is not one:
+                return
+        self._handovers.pop(number, None)
+        one.tell()
+        await self._settle(number, one.watch, one.outcome, final=True)
+
+    async def _settle(self, number: int, watch: Watch, outcome: Outcome, *, final: bool = False) -> None:
+        if watch.replaced or number in self._handovers or (not final and self._is_handed_over(number, watch, outcome)):
             return
         if outcome.worth_storing or outcome.became_ready or outcome.port_taken or outcome.exit:
             stopped = number in self._stops
@@ -340,6 +412,8 @@ class Launches(Service):
             return
         steps = watch.engine.stop_signals
         ladder = StopLadder(self.launcher, watch.launched, grace_s if grace_s is not None else steps[0].grace_s)
+        if watch.main is not None and not watch.readiness.hidden:
+            ladder.knows(watch.main)
         self._stops[number] = ladder
         await asyncio.to_thread(ladder.ask)
 

@@ -35,6 +35,10 @@ class StopLadder:
     _known: set[ProcessIdentity] = field(default_factory=set)
     _deadline: float | None = None
 
+    def knows(self, identity: ProcessIdentity) -> None:
+        """A process that belongs to it, though it is not below what was started."""
+        self._known.add(identity)
+
     def ask(self) -> bool:
         """SIGTERM to the main process; False when it had ended already."""
         self._known |= set(self.launcher.identities(self.launched))

@@ -35,5 +35,7 @@ def engine_of(row: Launch) -> tuple[e.Engine, e.CommandFacts]:
         engine = engine_for([], row.ready_url, row.ready_pattern)
     argv, env = store.words_of(row)
     facts = engine.describe(argv, env)
+    zone = (row.process or {}).get("timezone")
+    facts = replace(facts, timezone=zone) if zone else facts
     # Told by the caller or by the log, where the command does not say it.
     return engine, replace(facts, port=row.port) if row.port else facts

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from sitrepd.clock import utc_now
@@ -17,10 +18,13 @@ from sitrepd.launches.engines import base as e
 from sitrepd.launches.follow import LogFollower
 from sitrepd.launches.launchers.base import Exit, Launched, ProcessIdentity
 from sitrepd.launches.launchers.local import LocalLauncher
-from sitrepd.launches.processes import read_cwd, read_environ
+from sitrepd.launches.processes import Stat, read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
 from sitrepd.launches.serving import Serving
 from sitrepd.launches.stillness import Stillness
+
+if TYPE_CHECKING:
+    from sitrepd.launches.discovery.heirs import Command
 
 log = logging.getLogger(__name__)
 _LOOK_EVERY_S = 0.5
@@ -93,6 +97,8 @@ class Watch:
         self.suspect: str | None = None
         self.main: ProcessIdentity | None = None
         """The process of it that serves, as discovery has seen it."""
+        self.command: Command | None = None
+        """What it has run, where that may have started a server elsewhere."""
         self.replaced = False
         """Another watch has taken over: what this one finds counts no more."""
         self._asked_beforehand = False
@@ -151,6 +157,14 @@ class Watch:
             outcome.parser_state = self.parser.state()
         outcome.log_problem = self.follower.problem or None
         return outcome
+
+    def tree(self) -> dict[int, Stat]:
+        """Its living processes, that of a container too."""
+        return self.launcher.tree(self.launched, (self.main,) if self.main else ())
+
+    def pause(self) -> None:
+        """Until another takes over, or its end is told."""
+        self._rests_until = math.inf
 
     def state(self) -> str:
         """The state of a launch whose process lives."""
@@ -211,7 +225,7 @@ class Watch:
             return
         told = None
         if starts and phase:
-            told = stillness.look(self, phase, self.launcher.tree(self.launched))
+            told = stillness.look(self, phase, self.tree())
             self._tell_slow(outcome, stillness.slow)
         elif self.ready and self.serving is not None and not outcome.exit:
             told = self._silence(self.serving)
@@ -229,7 +243,7 @@ class Watch:
         told = serving.look(time.monotonic(), self.readiness.may_disturb)
         if told is None or self.suspect is not None:
             return told
-        ranks = suspicion.ranks(self.launcher.tree(self.launched), self.launched.identity.pid)
+        ranks = suspicion.ranks(self.tree(), self.launched.identity.pid)
         return f"{told} {suspicion.look_with(ranks)}"
 
     def _hold(self, outcome: Outcome) -> None:
@@ -300,11 +314,11 @@ class Watch:
             return
         self._find_port(outcome)
         readable = self.follower.status in ("following", "vanished", "waiting")
-        if self.readiness.judge(lambda: self.launcher.tree(self.launched), readable):
+        if self.readiness.judge(self.tree, readable):
             self.ready = outcome.became_ready = True
 
     def _find_port(self, outcome: Outcome) -> None:
-        port = self.readiness.find_port(lambda: self.launcher.tree(self.launched))
+        port = self.readiness.find_port(self.tree)
         if port is not None:
             event = e.Listening(at=utc_now(), host="127.0.0.1", port=port)
             self._note([event])

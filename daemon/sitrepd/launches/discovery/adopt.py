@@ -57,9 +57,13 @@ def insert(db: Session, runtime: Runtime, server: Server, details: Details, posi
 
 
 def _process(server: Server, details: Details) -> dict[str, Any]:
+    return start.process_columns(launched(server, details)) | {"adopted": True} | seen(details)
+
+
+def seen(details: Details) -> dict[str, Any]:
+    """What is kept of a process that we have not started, as far as it may be seen."""
     log = details.log
     more = {
-        "adopted": True,
         "interpreter": details.interpreter,
         "user": details.user,
         "container": details.container.name if details.container else None,
@@ -68,8 +72,7 @@ def _process(server: Server, details: Details) -> dict[str, Any]:
         "log_problem": log.problem,
         "log_begin": log.begin or None,
     }
-    known = {name: value for name, value in more.items() if value is not None}
-    return start.process_columns(launched(server, details)) | known
+    return {name: value for name, value in more.items() if value is not None}
 
 
 def session_of(db: Session, cwd: str | None) -> int | None:

@@ -83,6 +83,8 @@ class Discovery(Service):
         adopts = self.runtime.settings.adopt
         for server in found.servers:
             details, number = told[server.main.identity], owners.get(server.main.pid)
+            if not server.embedded and await self.launches.inherit(server, details, number):
+                continue
             if number is not None and details.readable and not server.embedded:
                 await self.launches.understand(number, server, details)
             elif number is None and adopts:

@@ -93,7 +93,7 @@ class LocalLauncher:
         if is_alive(launched.identity):
             return None
         if launched.state_dir is None or launched.supervisor is None:
-            return Exit(known=False, reason="It was not started by Sitrep, so nobody saw how it ended.")
+            return Exit(known=False, reason="It does not run below Sitrep, so nobody saw how it ended.")
         deadline = time.monotonic() + _LATE_STATUS_S
         while True:
             supervised = is_alive(launched.supervisor)
