@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ from tests.cli.conftest import shared
 from tests.cli.running import Sitrep
 from tests.daemons import Daemon
 from tests.hardware.conftest import gpu_daemon, nvml_library, nvml_stub
-from tests.helpers import free_port, wait_until
+from tests.helpers import free_port, lives, wait_until
 from tests.launches.check.subjects import CONFIG, GIB, line, model, server
 from tests.stubs import NvmlStub
 
@@ -208,3 +210,43 @@ def test_gpus_that_are_too_few_full_or_taken(
     assert (memory["level"], "does not fit" in memory["text"]) == ("error", True)
     visible = check(daemon.client, line("--tp-size", "2", model=target), env={"CUDA_VISIBLE_DEVICES": "1"})
     assert "(CUDA_VISIBLE_DEVICES=1)" in visible["gpu_count"][0]["text"]
+
+
+# Leaves a child that ends when nobody wants it any more.
+_PARENT = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+pathlib.Path("child.new").write_text(str(child.pid))
+pathlib.Path("child.new").rename("child.pid")
+time.sleep(600)
+"""
+
+
+@pytest.mark.gcc
+@pytest.mark.slow
+def test_what_a_killed_launch_left_on_a_gpu_is_told_with_the_command_that_ends_it(
+    gpu_daemon: Callable[..., Daemon], nvml_stub: NvmlStub, tmp_path: Path
+) -> None:
+    nvml_stub.set(gpus=2)
+    daemon = gpu_daemon(**FAST, discover_s=0.3)
+    daemon.client.post("/api/v1/sessions", json={"name": "s"}).raise_for_status()
+    body = {"argv": [sys.executable, "-c", _PARENT], "cwd": str(tmp_path)}
+    parent = daemon.client.post("/api/v1/launches", json=body).json()["pid"]
+    wait_until((tmp_path / "child.pid").exists)
+    child = int((tmp_path / "child.pid").read_text())
+    nvml_stub.set(gpus=2, processes__1=f"{child}:{40 * GIB}", memory_used__1=str(40 * GIB))
+    gpu = wait_until(lambda: daemon.client.get("/api/v1/gpus").json()["gpus"][1]["processes"])
+    assert (gpu[0]["pid"], gpu[0]["launch"]) == (child, "L1")
+
+    os.kill(parent, signal.SIGKILL)
+    [one] = wait_until(lambda: daemon.client.get("/api/v1/servers").json()["orphans"])
+    assert (one["pids"], one["launch"], one["gpu_memory_bytes"]) == ([child], "L1", 40 * GIB)
+    [told] = check(daemon.client, line("--tp-size", "2"))["leftovers"]
+    assert told["level"] == "warning"
+    assert f"pid {child} " in told["text"]
+    assert "holds 40.0 GiB of GPU 1 and was left by L1, which has ended" in told["text"]
+    assert told["fix"].endswith(f"kill {child}")
+    subprocess.run(["sh", "-c", one["command"]], check=True)
+    wait_until(lambda: not lives(child))
+    nvml_stub.set(gpus=2, processes__1="", memory_used__1="0")
+    wait_until(lambda: daemon.client.get("/api/v1/servers").json()["orphans"] == [])
