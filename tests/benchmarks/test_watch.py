@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from sitrepd.benchmarks.models import Benchmark
 from sitrepd.benchmarks.watch import BenchmarkFiles, Seen, _long_ago, _seen
 from sitrepd.clock import utc_now
 from sitrepd.facts import Scope
+from sitrepd.hardware import newest
+from sitrepd.hardware.models import Host
+from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
 from sitrepd.settings import load_settings
 from sitrepd.slices import load_registry
@@ -182,3 +186,47 @@ def test_files_are_known_by_the_words_or_by_their_names(tmp_path: Path) -> None:
     assert found(*bench) == ["sglang_0102_16_sharegpt.jsonl"]
     assert found("ls") == []
     assert result_files(bench, tmp_path / "gone") == []
+
+
+def test_a_run_during_which_a_gpu_was_hot_is_marked(runtime: Runtime, tmp_path: Path) -> None:
+    """The launch is known by the port of its server; the run says itself how long it took."""
+    now = utc_now()
+
+    def job(db: Session) -> None:
+        db.add(Host(id=5, name="box", provenance="observed"))
+        db.flush()
+        started = now - timedelta(hours=1)
+        shared = {"provenance": "observed:launch", "observed_at": started, "at": started, "session_id": 1}
+        db.add(
+            Launch(
+                id=3,
+                host_id=5,
+                watched=True,
+                port=8000,
+                model="/models/target",
+                started_at=started,
+                state="ready",
+                **shared,
+            )
+        )
+        hot = [{"host_id": 5, "gpu": 2, "at": now - timedelta(seconds=s), "clock_reasons": 0x40} for s in range(600)]
+        newest.add(db, hot)
+
+    runtime.store.write(job)
+    file = tmp_path / "one.jsonl"
+
+    async def scenario() -> None:
+        watch = BenchmarkFiles(runtime)
+        runtime.live["benchmarks_running"] = running(tmp_path, "--output-file", "one.jsonl")
+        await watch.look()
+        file.write_bytes(BASE)
+        runtime.live["benchmarks_running"] = []
+        await watch.look()
+
+    asyncio.run(scenario())
+    with runtime.store.read() as db:
+        row: Any = db.get(Benchmark, 1)
+    assert row.launch_id == 3
+    [mark] = row.marks
+    assert mark.startswith("GPU 2 throttled for ")
+    assert mark.endswith(": thermal (hardware)")

@@ -115,6 +115,7 @@ class BenchmarkFiles(Service):
     async def _store(self, path: Path, written: bytes, folder: Path, session_id: int | None) -> list[int]:
         from sitrepd.benchmarks import service
         from sitrepd.benchmarks.parsers import read_results
+        from sitrepd.hardware.spans import mark
 
         parsed = await asyncio.to_thread(read_results, written, str(path))
 
@@ -123,6 +124,8 @@ class BenchmarkFiles(Service):
             scope = Scope(self._runtime.registry, f"observed:{path}", number)
             new, known, _ = service.take_in(db, scope, parsed, service.Told(str(path)))
             db.flush()
+            for row in new:
+                mark(db, row)
             return number, [row.id or 0 for row in (*new, *known)]
 
         number, found = await self._runtime.store.write_async(job)

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 
 from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
 from sitrepd.clock import utc_now
-from sitrepd.hardware.meaning import HardwareSummary, gpus_of, summarised
+from sitrepd.hardware.meaning import HardwareSummary, gpus_of, summarised, throttled
 from sitrepd.launches.models import Launch
 
 _TOKENS = ("total_output_tokens", "total_output")
@@ -49,6 +49,17 @@ def of_benchmark(db: Session, row: Benchmark) -> Span | None:
 def summary_of(db: Session, span: Span) -> HardwareSummary:
     gpus = gpus_of(db, span.host_id, span.launch_id)
     return summarised(db, span.host_id, gpus, span.since, span.until, span.tokens)
+
+
+def mark(db: Session, row: Benchmark) -> None:
+    """Marks a run with what held the clocks of its GPUs down, where that is news."""
+    span = of_benchmark(db, row)
+    if span is None:
+        return
+    told = throttled(db, span.host_id, gpus_of(db, span.host_id, span.launch_id), span.since, span.until)
+    if told:
+        row.marks = [*(row.marks or ()), *told]
+        db.add(row)
 
 
 def _figures(db: Session, number: int) -> dict[str, float]:
