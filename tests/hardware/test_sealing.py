@@ -140,6 +140,26 @@ def test_minutes_and_hours_say_what_the_samples_say(db: Session):
     assert series.throttled_share(db, 1, 0, START, until) == pytest.approx(863 / 4319)
 
 
+def test_percentiles_of_a_long_time_are_those_of_samples(db: Session):
+    """And not of minutes' means, which tremble less; mean, minimum and maximum are exact."""
+    rows = [sample(5 * n) for n in range(8640)]
+    newest.add(db, rows)
+    seal_all(db, most=250)
+    until = START + timedelta(hours=12)
+    found = series.summary(db, 1, 0, "power_w", START, until)
+    values = sorted(row["power_w"] for row in rows)
+    assert found is not None
+    assert (found.samples, found.min, found.max) == (8640, values[0], values[-1])
+    assert found.mean == pytest.approx(sum(values) / len(values), rel=1e-5)
+    assert (found.p5, found.p95) == pytest.approx((values[432], values[8208]), rel=0.15)
+    while sealing.drop(db, RAW, until):
+        pass
+    means = series.summary(db, 1, 0, "power_w", START, until)
+    assert means is not None
+    assert means.samples == 8640
+    assert means.p95 < found.p95 - 100
+
+
 def test_what_is_too_old_for_seconds_comes_from_minutes_and_then_from_hours(db: Session):
     rows = [sample(30 * n, power_w=float(n)) for n in range(1440)]
     until = START + timedelta(hours=12)

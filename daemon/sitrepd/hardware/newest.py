@@ -73,40 +73,47 @@ def buckets(db: Session, host_id: int, gpu: int, grid: Grid, names: Sequence[str
     return Columns(list(numbers), list(samples), list(throttled), [0.0] * len(numbers), curves)
 
 
+def values(db: Session, host_id: int, gpu: int, name: str, since: int, until: int) -> list[float]:
+    told = {"host": host_id, "gpu": gpu, "since": since, "until": until}
+    return [float(value) for value in db.connection().execute(_of_metric(name), told).scalars()]
+
+
+def masks(db: Session, host_id: int, gpu: int, since: int, until: int) -> list[tuple[int | None, int]]:
+    """(why the clocks were not higher, in how many samples)"""
+    told = {"host": host_id, "gpu": gpu, "since": since, "until": until}
+    return [(why, count) for why, count in db.connection().execute(_of_reasons(), told)]
+
+
+# Statements are made once: putting one together takes longer than the database does to answer it.
+
+
 @cache
 def _statement(names: tuple[str, ...]) -> Any:
-    """Made once: putting it together takes longer than the database does to answer it."""
     since, until, points = (_number(name) for name in ("since", "until", "points"))
     number = ((AT - since) * points // (until - since)).label("number")
     held = case((col(GpuSample.clock_reasons).bitwise_and(THROTTLING) > 0, 1))
     figures = [f(_column(name)) for name in names for f in (func.min, func.avg, func.max)]
-    return (
-        select(number, func.count(), func.count(held), *figures)
-        .where(col(GpuSample.host_id) == bindparam("host"), col(GpuSample.gpu) == bindparam("gpu"))
-        .where(since <= AT, until > AT)
-        .group_by(number)
-        .order_by(number)
-    )
+    return _within(select(number, func.count(), func.count(held), *figures)).group_by(number).order_by(number)
+
+
+@cache
+def _of_metric(name: str) -> Any:
+    return _within(select(_column(name)).where(_column(name).is_not(None)))
+
+
+@cache
+def _of_reasons() -> Any:
+    why = col(GpuSample.clock_reasons)
+    return _within(select(why, func.count())).group_by(why)
+
+
+def _within(query: Any) -> Any:
+    mine = (col(GpuSample.host_id) == _number("host"), col(GpuSample.gpu) == _number("gpu"))
+    return query.where(*mine, _number("since") <= AT, _number("until") > AT)
 
 
 def _number(name: str) -> Any:
     return bindparam(name, type_=BigInteger)
-
-
-def values(db: Session, host_id: int, gpu: int, name: str, since: int, until: int) -> list[float]:
-    query = select(_column(name)).where(*_within(host_id, gpu, since, until), _column(name).is_not(None))
-    return [float(value) for value in db.exec(query).all()]
-
-
-def masks(db: Session, host_id: int, gpu: int, since: int, until: int) -> Sequence[tuple[int | None, int]]:
-    """(why the clocks were not higher, in how many samples)"""
-    why = col(GpuSample.clock_reasons)
-    query = select(why, func.count()).where(*_within(host_id, gpu, since, until)).group_by(why)
-    return db.exec(query).all()
-
-
-def _within(host_id: int, gpu: int, since: int, until: int) -> tuple[Any, ...]:
-    return GpuSample.host_id == host_id, GpuSample.gpu == gpu, since <= AT, until > AT
 
 
 def _column(name: str) -> Any:

@@ -20,6 +20,7 @@ from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES, RAW, REASONS
 # No chunk reaches further than so much: what may lie in a time is then found by where chunks start.
 RAW_SPAN_MS = 6 * 3600 * 1000
 PERIODS_A_CHUNK = 360
+_MOST_CHUNKS = 16
 _TIERS = (RAW, MINUTES, HOURS)
 # Made once: putting a statement together takes longer than the database does to answer it.
 _MINE = (
@@ -134,6 +135,17 @@ def levels(
         oldest = _oldest(db, host_id, gpu, step_s)
         until = until if oldest is None else min(until, oldest)
     return [level for level in found if level.at_ms]
+
+
+def some_of(db: Session, host_id: int, gpu: int, since: int, until: int, name: str) -> list[float]:
+    """Samples of a long time from chunks evenly spread over it; none where not all of the time has samples kept."""
+    chunks = _chunks(db, host_id, gpu, RAW, since, until)
+    if not chunks or (chunks[0][0] > since and _oldest(db, host_id, gpu, RAW) == chunks[0][0]):
+        return []
+    level = Level(RAW, figures={name: ([], [], [])})
+    for place in range(0, len(chunks), max(1, -(-len(chunks) // _MOST_CHUNKS))):
+        _add(level, chunks[place][1], since, until, (name,))
+    return level.told(name)[1]
 
 
 def stored(db: Session, host_id: int, gpu: int, tier: int, start: int) -> bytes | None:

@@ -17,7 +17,7 @@ from sitrepd.hardware import newest
 from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
 from sitrepd.hardware.grid import Bucket, Columns, Grid, together
 from sitrepd.hardware.newest import known_gpus, latest
-from sitrepd.hardware.older import Level, levels, tier_for
+from sitrepd.hardware.older import Level, levels, some_of, tier_for
 from sitrepd.hardware.quantities import METRICS, MINUTES, RAW, REASONS
 from sitrepd.storage.types import to_ms
 
@@ -26,8 +26,8 @@ __all__ = [
     "summary", "throttled_share", "throttling", "with_gaps",
 ]  # fmt: skip
 
-# A longer time is summed up from its minutes.
-_RAW_AT_MOST_MS = 36 * 3600 * 1000
+# A longer time is summed up from its minutes, whose means would not do for percentiles.
+_RAW_AT_MOST_MS = 4 * 3600 * 1000
 _PERCENTILES = (5, 50, 95, 99)
 
 
@@ -44,7 +44,11 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Of one metric over a time; percentiles are those of the samples, or of minutes' means where the time is long."""
+    """Of one metric over a time; percentiles are those of the samples.
+
+    Of more than four hours they are those of a part of the samples, evenly spread; where samples are no longer kept, of
+    the means of minutes.
+    """
 
     samples: int
     min: float
@@ -112,6 +116,8 @@ def summary(db: Session, host_id: int, gpu: int, metric: str, since: datetime, u
     if not means:
         return None
     mean = sum(map(mul, means, weights)) / sum(weights)
+    if to_ms(until) - to_ms(since) > _RAW_AT_MOST_MS:
+        means = some_of(db, host_id, gpu, to_ms(since), to_ms(until), metric) or means
     return Summary(round(sum(weights)), min(lows), mean, max(highs), *_percentiles(means))
 
 
