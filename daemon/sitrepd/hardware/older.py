@@ -138,9 +138,9 @@ def levels(
 
 
 def some_of(db: Session, host_id: int, gpu: int, since: int, until: int, name: str) -> list[float]:
-    """Samples of a long time from chunks evenly spread over it; none where not all of the time has samples kept."""
+    """Samples of a long time from chunks evenly spread over it; none where those of most of it are no longer kept."""
     chunks = _chunks(db, host_id, gpu, RAW, since, until)
-    if not chunks or (chunks[0][0] > since and _oldest(db, host_id, gpu, RAW) == chunks[0][0]):
+    if not chunks or chunks[0][0] - since > (until - since) / 2:
         return []
     level = Level(RAW, figures={name: ([], [], [])})
     for place in range(0, len(chunks), max(1, -(-len(chunks) // _MOST_CHUNKS))):
