@@ -67,7 +67,7 @@ def program(tool: str, target: Target) -> list[str]:
             f"{name} is not installed beside {target.python or 'the server'} nor on the PATH: `pip install {name}`, or "
             "measure with another --tool."
         )
-    return {"vllm": [found, "bench", "serve"], "guidellm": [found, "benchmark"], "aiperf": [found, "profile"]}[tool]
+    return {"vllm": [found, "bench", "serve"], "guidellm": [found, "run"], "aiperf": [found, "profile"]}[tool]
 
 
 def help_words(tool: str, target: Target) -> list[str] | None:
@@ -170,24 +170,29 @@ def _vllm(wanted: Wanted) -> Call:
 
 
 def _guidellm(wanted: Wanted) -> Call:
+    """As 0.8 has it: each part is `kind=…` with its own settings."""
     output = wanted.folder / "result.json"
     target, preset = wanted.target, wanted.preset
     words = [*preset.flags, *wanted.flags]
-    words = with_default(words, "--target", target.url)
-    if target.served_name or target.model:
-        words = with_default(words, "--model", target.served_name or target.model)
+    served = target.served_name or target.model
+    backend = ["kind=openai_http", f"target={target.url}", *([f"model={served}"] if served else [])]
+    backend += ["request_format=/v1/completions", *([f"api_key={target.api_key}"] if target.api_key else [])]
+    words = with_default(words, "--backend", ",".join(backend))
     if target.model:
-        words = with_default(words, "--processor", target.model)
+        words = with_default(words, "--tokenizer", f"kind=huggingface_auto,model={target.model}")
     if preset.input_len or preset.output_len:
-        data = f"prompt_tokens={preset.input_len or 1024},output_tokens={preset.output_len or 128}"
-        words = with_default(words, "--data", data)
-    if preset.concurrency and not has(words, "--profile"):
-        words = with_default([*words, "--profile", "concurrent"], "--rate", str(preset.concurrency))
-    if preset.prompts:
-        words = with_default(words, "--max-requests", str(preset.prompts))
+        lengths = f"prompt_tokens={preset.input_len or 1024},output_tokens={preset.output_len or 128}"
+        words = with_default(words, "--data", f"kind=synthetic_text,{lengths}")
+    if preset.concurrency:
+        words = with_default(words, "--profile", f"kind=concurrent,streams={preset.concurrency}")
+    elif preset.request_rate:
+        words = with_default(words, "--profile", f"kind=poisson,rate={preset.request_rate:g}")
+    few = min(preset.prompts or _WARM_ELSE, preset.concurrency or _WARM_ELSE, _WARM_MOST)
     if wanted.warming:
-        words = set_value(words, "--max-requests", str(min(preset.prompts or _WARM_ELSE, _WARM_ELSE)))
-    words = set_value(words, "--output-path", str(output))
+        words = set_value(words, "--constraint", f"kind=max_requests,count={few}")
+    elif preset.prompts:
+        words = with_default(words, "--constraint", f"kind=max_requests,count={preset.prompts}")
+    words = [*words, "--output", f"kind=json,path={output}", "--disable-console-interactive"]
     return Call((*program("guidellm", target), *words), output, target.surroundings())
 
 
