@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sitrepd import reporting as r
-from sitrepd.sections import Report, Section
+from sitrepd.sections import Report, Section, of_now
 from sitrepd.storage import ids
 from sitrepd.sweeps.eta import left
 
 _LATEST = 50
+_UNDER_WAY = ("planned", "running", "paused")
 _TRIALS = 1000
 _SWEEP = ("id", "name", "template", "parameters", "constraints", "state", "why", "plan", "result")
 _TRIAL = (
@@ -20,7 +21,7 @@ _TRIAL = (
 
 
 def report(report: Report) -> list[Section]:
-    """Section `sweeps`."""
+    """Section `sweeps`, and what one that is not over yet says under `now`."""
     found = r.rows(report, "sweep", _SWEEP, limit=_LATEST)
     trials: dict[int, list[Any]] = {}
     if found:
@@ -28,12 +29,21 @@ def report(report: Report) -> list[Section]:
             trials.setdefault(trial.sweep_id, []).append(trial)
     items = [item_of(report, row, in_order(trials.get(row.id, ()))) for row in found]
     earlier = r.count(report, "sweep") - len(items) if len(items) == _LATEST else 0
+    now = [_now_item(item) for item in items if item.get("managed") and item.get("state") in _UNDER_WAY]
     return [
+        *([of_now(now)] if now else ()),
         Section(
             name="sweeps", title="Sweeps", order=95, priority=62, items=items,
             data=r.present(earlier=earlier or None), more="sitrep sweep list",
         )
     ]  # fmt: skip
+
+
+def _now_item(item: dict[str, Any]) -> dict[str, Any]:
+    """What is under way and what is next, which no budget leaves out."""
+    names = ("id", "ids", "name", "state", "why", "present", "next", "left", "over", "count", "live")
+    kept = {name: item[name] for name in names if name in item}
+    return {"kind": "sweep", "what": "the sweep under way", "priority": 4, "order": 5, **kept}
 
 
 def in_order(trials: Sequence[Any]) -> list[Any]:
@@ -56,7 +66,9 @@ def item_of(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
     following = next((one for one in trials if one.state == "planned"), None)
     present = next((one for one in trials if one.state == "running"), None)
     ahead = left(trials, row.plan.get("count", 0), report.now, report.live.get("launches"))
-    item |= {"managed": True, "left": ahead.trials} | r.present(
+    over = sum(one.state not in ("planned", "running") for one in trials)
+    count = max(row.plan.get("count", 0), len(trials))
+    item |= {"managed": True, "left": ahead.trials, "over": over, "count": count} | r.present(
         metric=row.plan.get("metric"), next=following.name if following is not None else None,
         present=_present(present) if present is not None else None,
         best=_best(trials, by_trial, unit),

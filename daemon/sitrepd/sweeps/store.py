@@ -101,8 +101,8 @@ def end_trial(db: Session, number: int, state: str, why: str | None = None) -> T
 def again(db: Session, number: int, why: str | None) -> Trial:
     """Back to where nothing of it has been done; its attempts are counted."""
     return set_trial(
-        db, number, state="planned", why=why, step=None, outcome=None, launch_id=None, launch_number=None, boot=None, benchmarks=[],
-        started_at=None, ended_at=None,
+        db, number, state="planned", why=why, step=None, outcome=None, launch_id=None, launch_number=None, boot=None,
+        benchmarks=[], started_at=None, ended_at=None,
     )  # fmt: skip
 
 
