@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from tests.agents.calling import API, call, context, facts, hook, payload
+from tests.helpers import wait_until
 
 CODEX = {"turn_id": "01a22f6f-ee28", "model": "m", "permission_mode": "default"}
 
@@ -63,11 +64,12 @@ def test_codex_is_listened_to(session: TestClient) -> None:
     assert hook(session, "codex", "SessionEnd", reason="other") == ""
 
 
-def test_gemini_gets_it_at_a_start_and_where_the_user_asks(session: TestClient) -> None:
-    assert "No hacks" in context(session, "gemini", "SessionStart", source="startup", timestamp="2026-12-01T02:34:09Z")
-    prompt = "<hook_context>Sitrep C1 &lt;x&gt;</hook_context>\n\nAlways answer briefly."
+def test_gemini_gets_it_with_the_first_prompt_and_where_the_user_asks(session: TestClient) -> None:
+    assert hook(session, "gemini", "SessionStart", source="startup", timestamp="2026-12-01T02:34:09Z") == ""
+    assert "No hacks" in context(session, "gemini", "BeforeAgent", prompt="Always answer briefly.")
+    prompt = "<hook_context>Sitrep C1 &lt;x&gt;</hook_context>\n\nGo on."
     assert hook(session, "gemini", "BeforeAgent", prompt=prompt) == ""
-    assert [one["text"] for one in facts(session, "messages")] == ["Always answer briefly."]
+    assert [one["text"] for one in facts(session, "messages")] == ["Always answer briefly.", "Go on."]
     assert "No hacks" in context(session, "gemini", "BeforeAgent", prompt="<hook_context>x</hook_context>\n\n.")
     assert hook(session, "gemini", "AfterAgent", prompt="x", prompt_response="As C1 says.") == ""
     assert hook(session, "gemini", "PreCompress", trigger="auto") == ""
@@ -75,6 +77,32 @@ def test_gemini_gets_it_at_a_start_and_where_the_user_asks(session: TestClient) 
     assert hook(session, "gemini", "AfterTool", **told, tool_response={"llmContent": "done"}) == ""
     assert facts(session, "commands")[0]["kind"] == "install"
     assert hook(session, "gemini", "SessionEnd", reason="exit") == ""
+    assert "No hacks" in context(
+        session, "gemini", "BeforeAgent", session_id="another", prompt="Begun without a start."
+    )
+
+
+def test_after_a_compression_of_gemini_each_request_carries_it_beside_the_summary(session: TestClient) -> None:
+    def asked(*texts: str) -> str:
+        messages = [{"role": "user", "content": text} for text in texts]
+        return hook(session, "gemini", "BeforeModel", llm_request={"model": "m", "messages": messages, "config": {}})
+
+    assert asked("env", "Sitrep C1 · S1 x · handed over now", "Go on.") == ""
+    assert asked("env", "Go on.") == "", "a sub-agent, or a conversation of before"
+    summary = "<state_snapshot>Sitrep C1 · S1 x · handed over long ago</state_snapshot>"
+    told = json.loads(asked("env", summary, "Got it.", "Go on."))["hookSpecificOutput"]
+    assert told["hookEventName"] == "BeforeModel"
+    first, second = told["llm_request"]["messages"]
+    assert first == {"role": "user", "content": "env"}
+    assert second["content"].startswith(f"{summary}\n\n<hook_context>Sitrep C")
+    assert "No hacks" in second["content"]
+    assert json.loads(asked("env", summary, "Got it.", "More."))["hookSpecificOutput"] == told, "the same bytes"
+    wait_until(lambda: len(facts(session, "compactions")) == 1)
+    session.post(f"{API}/next-steps", json={"text": "Measure 3 steps."}).raise_for_status()
+    assert "Measure 3 steps." in asked("env", summary, "Got it.", "More.")
+    assert asked("env", summary, "Got it.", "status", "Sitrep C3 · S1 x · handed over now as delivery 9") == ""
+    assert asked() == ""
+    assert hook(session, "gemini", "BeforeModel", llm_request="of a later version") == ""
 
 
 # --- which session -----------------------------------------------------------------------------------------------

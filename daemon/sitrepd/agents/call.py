@@ -38,16 +38,19 @@ class Answer:
     text: str = ""
     context_of: str | None = None
     """The event whose context it is, by the client's own name; the answer is then JSON."""
+    output: Mapping[str, Any] | None = None
+    """What a client takes in another form of its own."""
 
     def body(self) -> str:
-        if self.context_of is None or not self.text:
-            return self.text
-        output = {"hookEventName": self.context_of, "additionalContext": self.text}
-        return json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
+        output = self.output
+        if output is None and self.context_of is not None and self.text:
+            output = {"hookEventName": self.context_of, "additionalContext": self.text}
+        return self.text if output is None else json.dumps({"hookSpecificOutput": output}, ensure_ascii=False)
 
     @property
     def media_type(self) -> str:
-        return "application/json" if self.context_of is not None and self.text else "text/plain"
+        is_json = self.output is not None or (self.context_of is not None and self.text)
+        return "application/json" if is_json else "text/plain"
 
 
 NOTHING = Answer()

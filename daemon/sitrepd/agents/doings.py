@@ -29,6 +29,11 @@ async def begins(call: Call, source: str, context_of: str | None) -> Answer:
     return Answer(text, context_of)
 
 
+async def is_there(call: Call) -> None:
+    """The conversation is known, and where it was seen."""
+    await _remember(call)
+
+
 async def is_prompted(call: Call, submitted: str, context_of: str) -> Answer:
     """Keep the message; hand the checkpoint over where the user asks by saying nothing, a dot or `status`."""
     prompt = prompt_of(submitted)

@@ -84,6 +84,16 @@ def _compacted_since(db: Session, row: Delivery) -> bool:
     return db.exec(query.limit(1)).first() is not None
 
 
+async def was_handed_over(runtime: Runtime, session_id: int, place: Place) -> bool:
+    """Whether this very conversation was given a checkpoint of its session before."""
+
+    def look() -> bool:
+        with runtime.store.read() as db:
+            return place.conversation is None or _last_delivery(db, session_id, place) is not None
+
+    return await asyncio.to_thread(look)
+
+
 async def note_compaction(runtime: Runtime, session_id: int, place: Place) -> None:
     """What stood in the conversation before stands there no more."""
     if place.conversation is not None:

@@ -3,42 +3,88 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-_WORD = re.compile(r"[\w./:=+%-]*\w")
-_EXACT = re.compile(r"\d|^--|/|=|_")
+from sitrepd.agents.passages import NO, Passage, numbers, passages, stems, windows
+
 _ANALYSIS = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
+_PATH = re.compile(r"(?:~|\.{1,2})?(?:/[\w.+=@-]+){2,}")
+_CLAUSE = re.compile(r"[;,()]\s+|[;()]|\s[–—:]\s|:\s")
+_COUNTED = re.compile(r"(?<![\w.])(?:\d{1,2}|[a-z]+)[ -](?=(?:speculative |draft )?[a-z]{3,})", re.IGNORECASE)
 _ENOUGH = 0.6
-_SHORT = 3
+_HALF = 0.5
+# Sentences or items that a fact may be spread over.
+_TOGETHER = 3
 
 
 def lost(sections: list[Mapping[str, Any]], summary: str) -> list[dict[str, str]]:
     """The pinned facts that the summary does not hold, in the order of the checkpoint."""
+    return missing(_facts(sections), summary)
+
+
+def missing(facts: Iterable[tuple[str, str, str]], summary: str) -> list[dict[str, str]]:
+    """Of facts as (id, what it is, its words) those that the summary does not hold."""
     said = _Said(_ANALYSIS.sub("", summary))
-    return [
-        {"id": name, "what": what, "text": text} for name, what, text in _facts(sections) if not said.holds(what, text)
-    ]
+    return [{"id": name, "what": what, "text": text} for name, what, text in facts if not said.holds(what, text)]
 
 
 class _Said:
-    """The words of a summary."""
+    """A summary, by its passages."""
 
     def __init__(self, text: str) -> None:
-        self._text = _plain(text)
-        self._words = set(_words(self._text))
+        self._flat = _flat(text)
+        self._passages = passages(text)
 
     def holds(self, what: str, text: str) -> bool:
-        """Word for word; else its numbers, flags and paths, and most of its other words: of a wish all of them."""
-        wanted = _plain(text)
-        if wanted in self._text:
+        """Word for word; else its numbers, flags, paths and most of its other words, close together.
+
+        Of a wish all words: another wording is not the wish. A best value counts only beside its own label.
+        """
+        if _flat(text) in self._flat:
             return True
-        words = _words(wanted)
-        if not words or any(word not in self._words for word in words if _EXACT.search(word)):
+        if any(path not in self._flat for path in _PATH.findall(_flat(text))):
             return False
-        plain = [word for word in words if not _EXACT.search(word) and len(word) > _SHORT]
-        found = sum(1 for word in plain if word in self._words)
-        return found >= (1.0 if what == "directive" else _ENOUGH) * len(plain)
+        if what == "best configuration":
+            return self._holds_best(text)
+        plain = _PATH.sub(" ", text)
+        wanted, figures = stems(plain), numbers(plain)
+        enough, together = (1.0, 1) if what == "directive" else (_ENOUGH, _TOGETHER)
+        return any(_covers(wanted, figures, here, over, enough) for here, over in windows(self._passages, together))
+
+    def _holds_best(self, text: str) -> bool:
+        label, _, value = text.rpartition(" ")
+        figure = next(iter(numbers(value)), None)
+        for one in self._passages:
+            parts = [one.text] if one.text.lstrip().startswith("|") else _CLAUSE.split(one.text)
+            for place, part in enumerate(parts):
+                if figure is not None and figure in numbers(part) and _is_beside(label, figure, parts, place, one):
+                    return True
+        return False
+
+
+def _is_beside(label: str, figure: Decimal, parts: Sequence[str], place: int, one: Passage) -> bool:
+    """Whether the label stands in the clause of a value, or next to it while no other label does."""
+    here, around = parts[place], " ".join(parts[max(0, place - 2) : place + 3])
+    near = here if set(_counted(here)) - {figure} else around
+    wide = stems(f"{one.text} {one.over}")
+    words = stems(label)
+    return set(numbers(label)) <= {*numbers(near), *numbers(one.over)} and len(words & wide) >= _HALF * len(words)
+
+
+def _counted(clause: str) -> list[Decimal]:
+    """Small whole numbers before a word, such as those of `2 steps`: what a configuration is told by."""
+    return [one for word in _COUNTED.findall(clause) for one in numbers(word)]
+
+
+def _covers(wanted: set[str], figures: Sequence[Decimal], here: str, over: str, enough: float) -> bool:
+    told = stems(here)
+    if (NO in wanted) > (NO in told) or not set(figures) <= {*numbers(here), *numbers(over)}:
+        return False
+    held = wanted & (told | (stems(over) - {NO}))
+    names = {word for word in wanted if any(letter.isdigit() for letter in word)}
+    return names <= held and len(held) >= enough * len(wanted)
 
 
 def _facts(sections: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
@@ -58,9 +104,7 @@ def _facts(sections: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
                 yield name, "best configuration", f"{item['label']} {item['value']}"
 
 
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"[*`_\"'“”’]+", lambda found: "_" if found[0] == "_" else "", text.casefold()).split())
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text) if word]
+def _flat(text: str) -> str:
+    """Without markup and line breaks, in small letters."""
+    plain = re.sub(r"\\\n\s*", " ", text)
+    return " ".join(re.sub(r"[*`\"“”]+|(?<=\s)_+|_+(?=\s)", "", plain.casefold().replace("’", "'")).split())

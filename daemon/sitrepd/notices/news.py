@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlmodel import Session, col, select
 
@@ -68,7 +69,8 @@ def _look(db: Session, runtime: Runtime, session_id: int, after: int) -> News:
 
 def is_awaited(db: Session, registry: Registry, session_id: int) -> bool:
     """Whether something is on its way in the session: a server that loads, a sweep that runs."""
-    launch, sweep = registry.by_word["launch"].table, registry.by_word["sweep"].table
+    launch: Any = registry.by_word["launch"].table
+    sweep: Any = registry.by_word["sweep"].table
     loads = select(launch.id).where(
         launch.session_id == session_id, col(launch.watched), col(launch.state).in_(_ON_THE_WAY)
     )

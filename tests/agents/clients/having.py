@@ -35,6 +35,7 @@ _NATIVE = {
     "claude": "@anthropic-ai/claude-code-linux-x64/claude",
     "opencode": "opencode-linux-x64/bin/opencode",
     "codex": ".bin/codex",
+    "gemini": "@google/gemini-cli/bundle/gemini.js",
 }
 
 

@@ -1,4 +1,4 @@
-"""A model that answers from a script, for clients that speak Anthropic Messages, OpenAI chat or OpenAI responses."""
+"""A model that answers from a script, for clients that speak Anthropic Messages, OpenAI chat or responses, or Gemini."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 SUMMARY = "SUMMARY OF THE STAND-IN: the user tunes a server."
 _SUMMARISERS = (
     "You are performing a CONTEXT CHECKPOINT COMPACTION", "You are a context summarization agent",
-    "Respond with TEXT ONLY. Do NOT call any tools",
+    "Respond with TEXT ONLY. Do NOT call any tools", "You are a specialized system component responsible for distilling",
 )  # fmt: skip
 _TITLES = ("You are a title generator", "Generate a title for this conversation")
 
@@ -63,8 +63,9 @@ class Model:
             return [one for one in self.asked if one.kind == kind]
 
     def take(self, body: dict[str, Any]) -> tuple[Asked, Turn]:
-        parts = tuple(_texts(body.get("system"))) + tuple(_texts(body.get("instructions")))
-        parts += tuple(text for one in _messages(body) for text in _texts(one.get("content") or one.get("output")))
+        heads = (body.get("system"), body.get("instructions"), (body.get("systemInstruction") or {}).get("parts"))
+        parts = tuple(text for head in heads for text in _texts(head))
+        parts += tuple(text for one in _messages(body) for text in _texts(_content(one)))
         last = parts[-1] if parts else ""
         kind = "agent"
         # A hook may have its say behind the question.
@@ -72,17 +73,29 @@ class Model:
             kind = "summary"
         elif any(parts and (parts[0].startswith(word) or word in last) for word in _TITLES) or not body.get("tools"):
             kind = "other"
-        tools = tuple(str(one.get("name") or one.get("function", {}).get("name")) for one in body.get("tools") or ())
+        tools = tuple(str(one.get("name") or one.get("function", {}).get("name")) for one in _tools(body))
         asked = Asked(kind, parts, tools)
         with self.lock:
             self.asked.append(asked)
             if kind == "agent" and self.turns:
                 return asked, self.turns.pop(0)
-        return asked, Turn(f"<summary>{SUMMARY}</summary>" if kind == "summary" else "ok")
+        # Each client takes its own kind of summary.
+        whole = f"<summary><state_snapshot>{SUMMARY}</state_snapshot></summary>" if "contents" in body else None
+        return asked, Turn(whole or f"<summary>{SUMMARY}</summary>" if kind == "summary" else "ok")
+
+
+def _content(message: dict[str, Any]) -> Any:
+    return message.get("content") or message.get("output") or message.get("parts")
+
+
+def _tools(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Gemini's stand in groups."""
+    found = body.get("tools") or []
+    return [one for group in found for one in group.get("functionDeclarations", [group])]
 
 
 def _messages(body: dict[str, Any]) -> list[dict[str, Any]]:
-    found = body.get("messages") or body.get("input") or []
+    found = body.get("messages") or body.get("input") or body.get("contents") or []
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else [{"content": found}]
 
 
@@ -93,7 +106,13 @@ def _texts(content: Any) -> Iterator[str]:
         if isinstance(block, str):
             yield block
         elif isinstance(block, dict):
-            yield from _texts(block.get("text") or block.get("content"))
+            yield from _texts(block.get("text") or block.get("content") or _given(block))
+
+
+def _given(block: dict[str, Any]) -> Any:
+    """What a tool gave to Gemini."""
+    response = (block.get("functionResponse") or {}).get("response")
+    return json.dumps(response, ensure_ascii=False) if response else None
 
 
 @contextmanager
@@ -140,6 +159,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._chat(body)
         elif path.endswith("/responses"):
             self._responses(body)
+        elif path.endswith(":countTokens"):
+            self._json({"totalTokens": 1000})
+        elif path.endswith(("enerateContent",)):
+            self._gemini(body, path.endswith(":streamGenerateContent"))
         else:
             self._json({})
 
@@ -244,6 +267,19 @@ class _Handler(BaseHTTPRequestHandler):
             {"type": "response.completed", "response": whole},
         ]
         self._stream(*((str(one["type"]), {**one, "sequence_number": n}) for n, one in enumerate(events)))
+
+    def _gemini(self, body: dict[str, Any], stream: bool) -> None:
+        turn, text = self._said(body)
+        part = {"functionCall": {"name": turn.tool, "args": turn.arguments}} if turn.tool else {"text": text}
+        if (body.get("generationConfig") or {}).get("responseMimeType") == "application/json":
+            part = {"text": json.dumps({"reasoning": "none", "next_speaker": "user", "model_choice": "flash"})}
+        usage = {"promptTokenCount": turn.tokens, "candidatesTokenCount": 12, "totalTokenCount": turn.tokens + 12}
+        candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+        told = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "standin"}
+        if stream:
+            self._stream((None, told))
+        else:
+            self._json(told)
 
 
 def _named(tool: str, body: dict[str, Any]) -> dict[str, str]:

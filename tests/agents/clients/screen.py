@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -48,10 +48,13 @@ class Screen:
             self.tmux("send-keys", "-t", "client", key)
             time.sleep(_BETWEEN_S)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, heard: Callable[[], object] | None = None) -> None:
+        """Type it; Enter is pressed until it was heard, where that is told, for it counts for nothing meanwhile."""
         self.tmux("send-keys", "-t", "client", "-l", text)
         time.sleep(_BETWEEN_S)
         self.press("Enter")
+        if heard is not None:
+            wait_until(lambda: heard() or self.press("Enter"), interval_s=3)
 
 
 @contextmanager

@@ -5,54 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from sitrepd.agents import commands, doings, handover
+from sitrepd.agents import carrying, commands, doings, handover
 from sitrepd.agents.call import NOTHING, Answer, Call, Handler
 from sitrepd.agents.prompts import prompt_of
-from sitrepd.checkpoints.changes import changes_since
-from sitrepd.checkpoints.models import Checkpoint
-from sitrepd.checkpoints.service import checkpoints, latest_number
+from sitrepd.checkpoints.service import checkpoints
 from sitrepd.notices.news import news as news_of
-from sitrepd.storage import events
-
-_HERE = "agents_carried"
-_MOST = 256
-
-
-@dataclass(frozen=True)
-class Carried:
-    """The text that goes with every request of a conversation, and the last event that it knows of."""
-
-    session_id: int
-    event: int
-    text: str
 
 
 async def system(call: Call) -> Answer:
     """The checkpoint to carry; the same bytes again while no fact of the session has changed."""
-    known: dict[str, Carried] = call.runtime.live.setdefault(_HERE, {})
-    name = call.place.conversation or ""
-    carried = known.get(name)
-    if carried is None or carried.session_id != call.session_id or await asyncio.to_thread(_changed, call, carried):
-        answer = await doings.begins(call, "system", None)
-        event = await asyncio.to_thread(_event, call)
-        if len(known) >= _MOST:
-            known.clear()
-        carried = known[name] = Carried(call.session_id, event, answer.text)
-    return Answer(carried.text)
-
-
-def _changed(call: Call, carried: Carried) -> bool:
-    with call.runtime.store.read() as db:
-        return bool(changes_since(db, call.session_id, carried.event).by_subject)
-
-
-def _event(call: Call) -> int:
-    with call.runtime.store.read() as db:
-        number = latest_number(db, call.session_id)
-        row = db.get(Checkpoint, number) if number is not None else None
-        return row.event if row is not None else events.last_event_id(db)
+    return Answer(await carrying.carried(call, "system"))
 
 
 async def message(call: Call) -> Answer:
@@ -64,7 +27,7 @@ async def message(call: Call) -> Answer:
     await doings.keep(call, found)
     if found.kind == "asking":
         await checkpoints(call.runtime).make(call.session_id, "empty message")
-        call.runtime.live.setdefault(_HERE, {}).pop(call.place.conversation or "", None)
+        carrying.carry_anew(call)
     return Answer(found.kind)
 
 
