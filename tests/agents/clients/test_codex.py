@@ -98,6 +98,14 @@ def test_its_tools_are_there_and_what_they_give_reaches_the_model(at: Home) -> N
     assert by_tool["conversation"] == at.facts("deliveries")[-2]["conversation"]
 
 
+def test_its_shell_means_the_same_session(at: Home) -> None:
+    call = Turn(tool="exec_command", arguments={"cmd": "echo conversation $CODEX_THREAD_ID."})
+    with model(call, Turn("done")) as (script, url):
+        prompt(at, url, "Start.")
+    conversation = at.facts("deliveries")[-1]["conversation"]
+    assert f"conversation {conversation}." in script.of("agent")[-1].text
+
+
 def test_hooks_that_nobody_has_trusted_do_not_run_and_doctor_says_so(at: Home) -> None:
     with model(Turn("ok")) as (script, url):
         prompt(at, url, "Start.", trusted=False)

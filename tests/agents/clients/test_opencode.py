@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agents.clients.having import Home, home, program
+from tests.agents.clients.having import API, Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
 from tests.agents.clients.screen import screen
@@ -102,6 +102,36 @@ def test_the_shell_of_the_agent_means_the_same_session(at: Home) -> None:
     with model(Turn(tool="bash", arguments=command), Turn("done")) as (script, url):
         prompt(at, url, "Start.")
     assert "conversation ses_" in script.of("agent")[-1].text
+
+
+def test_who_waits_is_told_without_a_request_to_its_model_and_the_next_one_has_it(at: Home) -> None:
+    at.env["SITREP_NEWS_MS"] = "300"
+    sweep = at.daemon.client.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).json()["id"]
+    command = "until [ -e go ]; do sleep 0.1; done; echo CUDA out of memory; exit 3"
+    told = {"argv": ["sh", "-c", command], "name": "3 steps", "ready_pattern": "never", "cwd": str(at.work)}
+    launch = at.daemon.client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
+    with model(Turn("I wait for it."), Turn("I have seen it.")) as (script, url):
+        configure(at, url)
+        with screen(at, program("opencode")) as shown:
+            shown.shows("Ask anything")
+            shown.say("Start.", heard=lambda: script.of("agent"))
+            shown.shows("I wait for it.")
+            asked_before = at.calls("opencode").get("news", 0)
+            wait_until(lambda: at.calls("opencode").get("news", 0) > asked_before + 1)
+            (at.work / "go").touch()
+            shown.shows(f"Sitrep: {launch} 3 steps is failed")
+            at.daemon.client.patch(f"{API}/sweeps/{sweep}", json={"state": "done"}).raise_for_status()
+            shown.shows(f"Sitrep: Sweep {sweep} steps is done")
+            asked_before = at.calls("opencode")["news"]
+            wait_until(lambda: at.calls("opencode")["news"] > asked_before + 3)
+            assert len(script.of("agent")) == 1, "no request is made for it"
+            shown.say("Go on.", heard=lambda: len(script.of("agent")) == 2)
+            shown.shows("I have seen it.")
+    asked = script.of("agent")[-1]
+    for words in (f"Sitrep: {launch} 3 steps is failed", f"Sitrep: Sweep {sweep} steps is done"):
+        assert len([part for part in asked.parts if part.startswith(words)]) == 1
+    said = [one["text"] for one in at.facts("messages") if not one["synthetic"]]
+    assert said[-2:] == ["Start.", "Go on."], "it is not the word of the user"
 
 
 def test_on_a_screen_with_a_compaction_that_is_typed(at: Home) -> None:
