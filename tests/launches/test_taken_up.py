@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from tests.daemons import Daemon
 from tests.helpers import free_port, lives, wait_until
 from tests.launches.reading import LOGS
 
+from sitrepd.launches.examinations import Examinations
 from sitrepd.launches.watch import Outcome, step_all
 
 pytestmark = pytest.mark.slow  # each test starts daemons of its own
@@ -136,3 +138,18 @@ def test_a_launch_that_cannot_be_taken_up_does_not_keep_the_others_from_it(daemo
     assert (answer.status_code, answer.json()["state"]) == (202, "exited")
     assert not lives(pid)
     os.kill(json.loads(text)["pid"], signal.SIGKILL)
+
+
+def test_what_is_left_to_be_looked_into_holds_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Causes of many failures, or one in a log of days, may take minutes to find."""
+
+    async def for_ever(_: Examinations) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Examinations, "of_what_is_left_over", for_ever)
+    client = request.getfixturevalue("client")
+    answer = client.post("/api/v1/launches", json={"argv": ["/bin/true"], "cwd": str(tmp_path)})
+    assert answer.status_code == 201, answer.text
+    wait_until(lambda: client.get("/api/v1/launches/L1").json()["state"] == "exited", interval_s=0.05)

@@ -7,8 +7,8 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,6 @@ class Launches(Service):
         if not self.restored.is_set():
             await self._restore()
             self.restored.set()
-            await self._examinations.of_what_is_left_over()
         retention.schedule(self.runtime)
         pause = self.runtime.settings.log_poll_s
         async with self._completing():
@@ -79,16 +78,17 @@ class Launches(Service):
 
     @asynccontextmanager
     async def _completing(self) -> AsyncIterator[None]:
-        """Meanwhile, what an earlier daemon has begun is carried out."""
+        """Meanwhile, what an earlier daemon has begun is carried out; nothing else waits for it."""
         from sitrepd.launches.repeat.restart import complete
 
-        task = asyncio.create_task(complete(self.runtime), name="sitrep-restarts")
+        jobs = (complete(self.runtime), self._examinations.of_what_is_left_over())
+        tasks = [asyncio.create_task(_logged(job), name="sitrep-left-over") for job in jobs]
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- starting ------------------------------------------------------------------------------------------------
 
@@ -353,8 +353,7 @@ class Launches(Service):
 
     def _is_handed_over(self, number: int, watch: Watch, outcome: Outcome) -> bool:
         """Whether what was started may have left a server alone, which is then looked for before the end is told."""
-        stopped = number in self._stops
-        one = heirs.handover(watch, outcome, stopped=stopped) if outcome.exit is not None else None
+        one = heirs.handover(watch, outcome, stopped=watch.stopping) if outcome.exit is not None else None
         if one is None:
             return False
         self._handovers[number] = one
@@ -410,6 +409,7 @@ class Launches(Service):
         watch = self._watches.get(number)
         if watch is None or number in self._stops:
             return
+        watch.stopping = True
         steps = watch.engine.stop_signals
         ladder = StopLadder(self.launcher, watch.launched, grace_s if grace_s is not None else steps[0].grace_s)
         if watch.main is not None and not watch.readiness.hidden:
@@ -425,6 +425,13 @@ class Launches(Service):
                 return False
             await asyncio.sleep(0.05)
         return True
+
+
+async def _logged(job: Coroutine[Any, Any, None]) -> None:
+    try:
+        await job
+    except Exception:
+        log.exception("what an earlier daemon has begun was not carried out")
 
 
 def _record_stop(db: Session, number: int, grace_s: float | None) -> None:

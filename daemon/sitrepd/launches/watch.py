@@ -99,6 +99,8 @@ class Watch:
         """The process of it that serves, as discovery has seen it."""
         self.command: Command | None = None
         """What it has run, where that may have started a server elsewhere."""
+        self.stopping = False
+        """It was asked to end, and may have done so since."""
         self.replaced = False
         """Another watch has taken over: what this one finds counts no more."""
         self._asked_beforehand = False
