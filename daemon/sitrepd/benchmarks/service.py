@@ -53,7 +53,7 @@ def take_in(
         row = store_one(db, scope, run, replace(told, launch=launch))
         new.append(row)
         if note:
-            notes.append(f"{ids.public_id('B', row.id)}: {note}")
+            notes.append(f"{ids.public_id('B', row.id or 0)}: {note}")
     return new, known, notes
 
 

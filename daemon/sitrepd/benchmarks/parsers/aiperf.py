@@ -28,8 +28,10 @@ _DISTRIBUTIONS = (
     ("request_latency", "e2e_latency_ms"),
 )
 _WHICH = (("avg", "mean"), ("p50", "median"), ("std", "std"), ("p90", "p90"), ("p95", "p95"), ("p99", "p99"))
-_MS = {"ms": 1, "milliseconds": 1, "s": 1000, "sec": 1000, "seconds": 1000, "us": Decimal("0.001"),
-       "microseconds": Decimal("0.001"), "ns": Decimal("0.000001"), "nanoseconds": Decimal("0.000001")}  # fmt: skip
+_MS: dict[str, Decimal] = {
+    "ms": Decimal(1), "milliseconds": Decimal(1), "s": Decimal(1000), "sec": Decimal(1000), "seconds": Decimal(1000),
+    "us": Decimal("0.001"), "microseconds": Decimal("0.001"), "ns": Decimal("1e-6"), "nanoseconds": Decimal("1e-6"),
+}  # fmt: skip
 _S = {"s": Decimal(1), "sec": Decimal(1), "seconds": Decimal(1), "ms": Decimal("0.001"), "ns": Decimal("1e-9")}
 
 
@@ -68,7 +70,7 @@ def _metrics(document: Mapping[str, Any], filename: str, line: int) -> Iterator[
             raise BenchmarkFileError(filename, line, f"{theirs} is in {unit!r}", "ms, s, us or ns")
         for their, our in _WHICH:
             value = number(told.get(their))
-            yield f"{our}_{ours}", None if value is None else value * Decimal(_MS[unit])
+            yield f"{our}_{ours}", None if value is None else value * _MS[unit]
 
 
 def _once(found: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

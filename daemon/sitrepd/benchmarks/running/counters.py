@@ -110,13 +110,18 @@ def _metric(name: str, value: float) -> Metric:
     return metric(name, Decimal(f"{value:.4f}"))
 
 
-def _get(target: Target, path: str) -> str | None:
+def flush(target: Target) -> None:
+    """Empty SGLang's prefix cache; a server that works on something refuses, and then it stays."""
+    _get(target, "/flush_cache", "POST")
+
+
+def _get(target: Target, path: str, method: str = "GET") -> str | None:
     """The text of a 200; None for anything else. No proxy stands between this machine and itself."""
     headers = {"Authorization": f"Bearer {target.api_key}"} if target.api_key else {}
     try:
         connection = HTTPConnection(target.host, target.port, timeout=_TIMEOUT_S)
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request(method, path, headers=headers)
             answer = connection.getresponse()
             body = answer.read(_MOST_BYTES)
             return body.decode("utf-8", "replace") if answer.status == 200 else None

@@ -82,7 +82,7 @@ def job_out(row: BenchmarkJob) -> JobOut:
         tool=row.tool,
         name=asked.get("name"),
         preset=asked.get("preset"),
-        state=row.state,  # type: ignore[arg-type]
+        state=row.state,
         repeat=asked.get("repeat") or 1,
         run=row.run,
         done=row.done,

@@ -59,7 +59,7 @@ def launch_row(db: Session, asked: str) -> Launch:
 
 def must_be_ready(row: Launch) -> None:
     """Raises Conflict with what can be done where it cannot be measured now."""
-    name = ids.public_id("L", row.id)
+    name = ids.public_id("L", row.id or 0)
     if not row.watched:
         raise Conflict(
             f"{name} is a record of a launch, and no process that is followed here: nothing can be measured against "
@@ -77,7 +77,7 @@ def find_target(row: Launch) -> Target:
     from sitrepd.launches.engines import engine_for
     from sitrepd.stack.launched import Told, interpreter, running
 
-    name = ids.public_id("L", row.id)
+    name = ids.public_id("L", row.id or 0)
     process = row.process or {}
     told = Told(row.argv, row.command, row.env, row.cwd, process.get("identity"), process.get("main"))
     found = interpreter(told)

@@ -16,6 +16,8 @@ from sitrepd.errors import InvalidFact
 
 _WARM_MOST = 64
 _WARM_ELSE = 8
+KEEP_THE_CACHE = ("vllm", "guidellm", "aiperf")
+"""Tools that would find the prompts of their warm-up, or of the repeat before, in the server's prefix cache."""
 _OWN_PROMPTS = 1000
 """What `bench_serving` sends where nothing is said."""
 
@@ -206,10 +208,12 @@ def _aiperf(wanted: Wanted) -> Call:
     if target.model:
         words = with_default(words, "--tokenizer", target.model)
     words = with_default(with_default(words, "--endpoint-type", "completions"), "--streaming")
-    if preset.input_len:
-        words = with_default(words, "--synthetic-input-tokens-mean", str(preset.input_len))
-    if preset.output_len:
-        words = with_default(words, "--output-tokens-mean", str(preset.output_len))
+    if target.api_key:
+        words = with_default(words, "--api-key", target.api_key)
+    if preset.input_len and not has(words, "--synthetic-input-tokens-mean"):
+        words = with_default(words, "--isl", str(preset.input_len))
+    if preset.output_len and not has(words, "--output-tokens-mean"):
+        words = with_default(words, "--osl", str(preset.output_len))
     if preset.concurrency:
         words = with_default(words, "--concurrency", str(preset.concurrency))
     if preset.prompts:

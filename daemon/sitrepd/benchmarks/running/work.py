@@ -124,6 +124,8 @@ class Work:
             repeated=self._asked.repeat > 1, own_warmup=self._asked.warmup is not False, help=ready.help,
         )  # fmt: skip
         call = tools.call(self._asked.tool, wanted)
+        if row.run and self._asked.tool in tools.KEEP_THE_CACHE and ready.target.engine == "sglang":
+            await asyncio.to_thread(counters.flush, ready.target)
         before = await asyncio.to_thread(counters.read, ready.target, _log_of(ready.launch))
         await asyncio.to_thread(_note_call, folder, call)
         number = self._number
@@ -216,7 +218,7 @@ class Work:
             return
         await self._kill(launched)
         why = f": {launch.failure}" if launch.failure else ""
-        name = ids.public_id("L", launch.id)
+        name = ids.public_id("L", launch.id or 0)
         raise RunFailed(f"{name} ended ({launch.state}) while it was measured{why}")
 
     def _look_for_others(self, port: int | None) -> None:
@@ -300,7 +302,7 @@ class Work:
     def _why_failed(self, row: BenchmarkJob, ended: Exit, folder: Path, launch: Launch) -> str:
         how = f"was ended by signal {ended.signal}" if ended.signal else f"ended with exit status {ended.exit_code}"
         last = measured.last_words(folder / "output.log")
-        gone = f" {ids.public_id('L', launch.id)} has ended ({launch.state})." if launch.ended_at else ""
+        gone = f" {ids.public_id('L', launch.id or 0)} has ended ({launch.state})." if launch.ended_at else ""
         return f"{self._which(row)} {how}.{gone} It printed last: {last or 'nothing'}"
 
     def _which(self, row: BenchmarkJob) -> str:
