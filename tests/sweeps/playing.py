@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.helpers import free_port
 
-_SERVER = '''
+_SERVER = """
 import json, os, signal, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 flags = dict(zip(sys.argv[1::2], sys.argv[2::2]))
@@ -31,8 +31,8 @@ HTTPServer.allow_reuse_address = True
 server = HTTPServer(("127.0.0.1", int(flags["--port"])), Handler)
 print("serving", flush=True)
 server.serve_forever()
-'''
-_BENCH = '''
+"""
+_BENCH = """
 import json, pathlib, sys, time, urllib.request
 url, output, here = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 steps = json.load(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url + "/health"))["steps"]
@@ -45,7 +45,7 @@ value = {0: 88.8, 1: 85.1, 2: 94.0, 3: 90.5}.get(steps, 80.0) + 0.1 * (runs % 3)
 told = {"output_throughput": value, "completed": 16, "duration": 1.0, "backend": "sglang", "total_output_tokens": 100,
         "dataset_name": "random-ids", "request_throughput": 1.0, "median_ttft_ms": 10.0 - steps}
 pathlib.Path(output).write_text(json.dumps(told) + chr(10))
-'''
+"""
 
 
 class Play:

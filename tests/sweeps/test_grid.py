@@ -49,7 +49,9 @@ def test_draft_tokens_follow_the_steps_and_the_baseline_has_none() -> None:
 
 
 def test_a_baseline_may_lie_outside_of_the_grid() -> None:
-    told = asked({"steps": [2, 3]}, baseline={"steps": "absent", "algorithm": "absent"}, derived={"algorithm": "'EAGLE3'"})
+    told = asked(
+        {"steps": [2, 3]}, baseline={"steps": "absent", "algorithm": "absent"}, derived={"algorithm": "'EAGLE3'"}
+    )
     trials = trials_of(told, grid_of(told))
     assert [(one.baseline, one.settings) for one in trials] == [
         (True, {"steps": None, "algorithm": None}), (False, {"steps": 2, "algorithm": "EAGLE3"}), (False, {"steps": 3, "algorithm": "EAGLE3"}),

@@ -60,7 +60,9 @@ def test_killed_again_and_again_it_is_carried_out_once(daemon: Daemon, play: Pla
         daemon.restart(signal.SIGKILL)
     told = _done(daemon, sweep)
     assert told["state"] == "done", told
-    assert [(one["state"], one["attempt"], one["runs"]) for one in told["trials"]] == [("done", 1, 2)] * 4, told["trials"]
+    assert [(one["state"], one["attempt"], one["runs"]) for one in told["trials"]] == [("done", 1, 2)] * 4, told[
+        "trials"
+    ]
     assert [start["steps"] for start in play.starts()] == [0, 1, 2, 3], "each server was started once"
     assert not any(lives(start["pid"]) for start in play.starts())
     assert daemon.client.get(f"{API}/benchmarks").json()["count"] == 8
@@ -77,7 +79,9 @@ def test_killed_at_a_step_the_next_daemon_goes_on_with_it(daemon: Daemon, play: 
     with closing(sqlite3.connect(daemon.data_dir / "sitrep.db")) as db:
         if step == "waiting":
             # Nothing had been begun: the server and its rows are somebody else's now, and hold the port.
-            db.execute("UPDATE trial SET step = 'waiting', launch_id = NULL, launch_number = NULL, boot = NULL, attempt = 0")
+            db.execute(
+                "UPDATE trial SET step = 'waiting', launch_id = NULL, launch_number = NULL, boot = NULL, attempt = 0"
+            )
             db.execute("UPDATE benchmark_job SET trial = NULL")
         elif step in ("launching", "loading"):
             db.execute("UPDATE trial SET step = ?, launch_id = NULL", (step,))

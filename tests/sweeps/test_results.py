@@ -21,7 +21,9 @@ BEST = Measured(1, [94.0, 94.2, 93.8], True)
 
 def test_a_trial_far_below_the_best_is_given_up_and_one_near_it_is_not() -> None:
     said = cannot_win(Measured(2, [80.0], False), [BEST], RULE, True)
-    assert said == "it cannot win: 80 after 1 of its runs, at most 84 with a margin of 5.0 %; the best has at least 93.5"
+    assert (
+        said == "it cannot win: 80 after 1 of its runs, at most 84 with a margin of 5.0 %; the best has at least 93.5"
+    )
     assert cannot_win(Measured(2, [89.5], False), [BEST], RULE, True) is None
     assert cannot_win(Measured(2, [95.0], False), [BEST], RULE, True) is None
 
@@ -72,7 +74,9 @@ def test_a_search_tries_nothing_twice_and_nothing_that_is_ruled_out(method: str)
 
 
 def test_a_small_space_is_tried_whole() -> None:
-    told = SweepAsked.model_validate({"template": {"argv": ["x"]}, "parameters": {"a": [1, 2]}, "benchmarks": [{}], "search": "random"})
+    told = SweepAsked.model_validate(
+        {"template": {"argv": ["x"]}, "parameters": {"a": [1, 2]}, "benchmarks": [{}], "search": "random"}
+    )
     grid = grid_of(told)
     assert search.next_of(told.searching, grid, [{"a": 1}], [], True).own == {"a": 2}  # type: ignore[union-attr]
     assert search.next_of(told.searching, grid, [{"a": 1}, {"a": 2}], [], True) is None
@@ -95,7 +99,13 @@ def _trial(state: str, began: int | None = None, took: int | None = None) -> Any
 
 def test_the_time_left_follows_from_the_trials_that_were_measured() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=400)
-    trials = [_trial("done", 0, 100), _trial("failed", 100, 5), _trial("done", 105, 200), _trial("running", 305), _trial("planned")]
+    trials = [
+        _trial("done", 0, 100),
+        _trial("failed", 100, 5),
+        _trial("done", 105, 200),
+        _trial("running", 305),
+        _trial("planned"),
+    ]
     found = left(trials, 6, now)
     assert (found.trials, found.seconds, found.low, found.high) == (2, 355.0, 210.0, 505.0)
     assert left([_trial("running", 0), _trial("planned")], 2, now).seconds is None

@@ -78,10 +78,11 @@ def test_a_sweep_is_carried_out_and_says_what_won(app: TestClient, play: Play) -
     assert [launch["state"] for launch in launches] == ["exited"] * 3
     runs = [app.get(f"{API}/benchmarks/{run}").json() for run in two["benchmarks"]]
     assert [(run["launch"], run["config"]["steps"], run["name"]) for run in runs] == [(two["launch"], 2, "steps 2")] * 2
-    text = app.post(f"{API}/sessions/current/checkpoints", json={}).json()
+    app.post(f"{API}/sessions/current/checkpoints", json={}).raise_for_status()
     shown = app.get(f"{API}/sessions/current/checkpoints/latest", params={"format": "md"}).text
-    assert "(done): 3 of 3 trials over" in shown, text
+    assert "(done): 3 of 3 trials over" in shown
     assert "Best by output_throughput: steps 2, 94.15 tok/s, +5.8 %, better" in shown
+    assert "- steps 1: done" in shown
 
 
 @pytest.mark.slow
@@ -145,7 +146,10 @@ def test_stopped_it_leaves_no_server_and_can_be_gone_on_with(app: TestClient, pl
 @pytest.mark.slow
 def test_what_cannot_win_is_measured_once(app: TestClient, play: Play) -> None:
     bench = play.benchmark | {"repeat": 5}
-    told = _over(app, _run(app, play.sweep(parameters={"steps": [2, 5]}, baseline={"steps": 2}, early_stop=True, benchmarks=[bench])))
+    told = _over(
+        app,
+        _run(app, play.sweep(parameters={"steps": [2, 5]}, baseline={"steps": 2}, early_stop=True, benchmarks=[bench])),
+    )
     best, hopeless = told["trials"]
     assert (told["state"], best["runs"], hopeless["state"]) == ("done", 5, "skipped")
     assert "it cannot win" in hopeless["why"]
@@ -175,7 +179,9 @@ def test_a_search_tries_as_many_as_it_may(app: TestClient, play: Play) -> None:
         ({"unknown": 1}, "unknown"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_and_nothing_stored(app: TestClient, play: Play, more: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_is_refused_and_nothing_stored(
+    app: TestClient, play: Play, more: dict[str, Any], said: str
+) -> None:
     before = app.get(f"{API}/sweeps").json()["count"]
     for path in ("check", "run"):
         answer = app.post(f"{API}/sweeps/{path}", json=play.sweep(**more))
@@ -185,7 +191,8 @@ def test_what_cannot_be_is_refused_and_nothing_stored(app: TestClient, play: Pla
     assert play.starts() == []
 
 
-def test_a_sweep_that_was_only_told_is_not_run(app: TestClient, play: Play) -> None:
+@pytest.mark.usefixtures("play")
+def test_a_sweep_that_was_only_told_is_not_run(app: TestClient) -> None:
     sweep = app.post(f"{API}/sweeps", json={"name": "told", "state": "running"}).json()["id"]
     answer = app.post(f"{API}/sweeps/{sweep}/pause")
     assert answer.status_code == 409

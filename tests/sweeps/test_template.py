@@ -34,7 +34,7 @@ def test_a_shell_line_keeps_its_quoting_and_gets_a_log_of_its_own(tmp_path: Path
 def test_placeholders_are_quoted_for_the_shell() -> None:
     found = trial_body(body(f"{PY} -m x --name {{who}} --json '{{\"k\": 1}}'"), {"who": "a b"}, "W1-1")
     assert found.command == f"{PY} -m x --name 'a b' --json '{{\"k\": 1}}'"
-    with pytest.raises(InvalidFact, match="absent in a trial, but the command has {who}"):
+    with pytest.raises(InvalidFact, match=r"absent in a trial, but the command has \{who\}"):
         trial_body(body(f"{PY} {{who}}"), {"who": None}, "W1-1")
 
 
@@ -47,7 +47,11 @@ def test_a_variable_that_the_line_sets_cannot_be_left_out() -> None:
 
 
 def test_no_secret_is_kept_and_one_that_is_missing_is_named() -> None:
-    told = body(argv=[PY, "--api-key", "sk-abcdefghijklmnop"], env={"HF_TOKEN": "hf_abcdefghijklmnopqrst"}, told_env=["HF_TOKEN"])
+    told = body(
+        argv=[PY, "--api-key", "sk-abcdefghijklmnop"],
+        env={"HF_TOKEN": "hf_abcdefghijklmnopqrst"},
+        told_env=["HF_TOKEN"],
+    )
     stored = kept(told)
     assert "abcdefghijklmnop" not in str(stored)
     with pytest.raises(MissingSecret, match="HF_TOKEN"):

@@ -120,7 +120,8 @@ def say_status(told: dict[str, Any]) -> None:
         output.say(note)
     if told["left"] and told["state"] in ("running", "planned"):
         then = f"next: {told['next']}" if told.get("next") else "the search chooses the next"
-        output.say(f"{told['left']} trials are left; {then}. {_until(told)}")
+        count = "1 trial is" if told["left"] == 1 else f"{told['left']} trials are"
+        output.say(f"{count} left; {then}. {_until(told)}")
 
 
 def _state(one: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from sitrepd.storage import ids
 from sitrepd.storage.base import Event
 
 _ENDS: Mapping[str, Kind] = {"ready": "ready", "failed": "failed", "exited": "exited", "lost": "lost"}
-_OVER = ("done", "stopped")
+_OVER = ("done", "stopped", "failed", "paused")
 
 
 def notices(db: Session, registry: Registry, found: Sequence[Event]) -> Iterator[Notice]:
@@ -56,7 +56,8 @@ def _sweep(db: Session, registry: Registry, event: Event) -> Iterator[Notice]:
     row = _row(db, registry, "sweep", event.subject)
     if row is not None and row.state in _OVER:
         title = f"Sweep {event.subject} {row.name or ''}".rstrip() + f" is {row.state}"
-        yield _notice("sweep", event.subject, _session(db, registry, row.session_id), title, title)
+        text = f"{title}: {row.why}" if row.why else title
+        yield _notice("sweep", event.subject, _session(db, registry, row.session_id), title, text)
 
 
 def _throttling(host: str, gpus: Mapping[str, str]) -> Notice:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 from sitrepd.clock import utc_now
@@ -17,6 +18,7 @@ from sitrepd.launches.start import plan
 from sitrepd.runtime import Runtime
 
 FREE_WITHIN_S = 180.0
+_LISTED_WITHIN_S = 15.0
 _LOOK_S = 0.25
 _PAUSE_S = 5.0
 
@@ -48,25 +50,29 @@ def _taken(runtime: Runtime, body: LaunchCreate, session_id: int | None) -> str 
 
 async def released(runtime: Runtime, launch: int, body_port: int | None, host: str | None) -> str | None:
     """Wait until what a launch held is free again; what still is not after a while, in words."""
-    ended = utc_now()
-    deadline = asyncio.get_running_loop().time() + FREE_WITHIN_S
+    ended, began = utc_now(), asyncio.get_running_loop().time()
     while True:
-        why = await asyncio.to_thread(_held, runtime, launch, body_port, host, ended)
-        if why is None or asyncio.get_running_loop().time() > deadline:
+        why = await asyncio.to_thread(_held, runtime, launch, body_port, host)
+        waited = asyncio.get_running_loop().time() - began
+        if why is not None and waited > FREE_WITHIN_S:
             return why
+        if why is None and (waited > _LISTED_WITHIN_S or not _is_listed(runtime, launch, ended)):
+            return None
         await asyncio.sleep(_LOOK_S)
 
 
-def _held(runtime: Runtime, launch: int, port: int | None, host: str | None, ended: Any) -> str | None:
+def _held(runtime: Runtime, launch: int, port: int | None, host: str | None) -> str | None:
     if port is not None and not port_free(port, host):
         pid = next((one.pid for one in who_listens(port, host) if one.pid), None)
         return f"port {port} is still taken{f' by pid {pid}' if pid else ''}"
     hardware: LiveHardware = runtime.live.get("hardware") or LiveHardware()
     mine = [one.process for one in hardware.processes if one.launch_id == launch]
     living = [one for one in mine if (stat := read_stat(one.pid)) is not None and stat.living]
-    if living:
-        return f"pid {living[0].pid} of L{launch} is still on GPU {living[0].index}"
-    # The driver frees the memory of a process that has gone a moment later: its list must be newer than the end.
-    if mine and hardware.processes_at is not None and hardware.processes_at < ended:
-        return f"the driver has not yet told that L{launch} is off GPU {mine[0].index}"
-    return None
+    return f"pid {living[0].pid} of L{launch} is still on GPU {living[0].index}" if living else None
+
+
+def _is_listed(runtime: Runtime, launch: int, ended: datetime) -> bool:
+    """Whether the driver has not said since the end that the launch is off its GPUs: it frees memory a moment later."""
+    hardware: LiveHardware = runtime.live.get("hardware") or LiveHardware()
+    mine = any(one.launch_id == launch for one in hardware.processes)
+    return mine and hardware.processes_at is not None and hardware.processes_at < ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sitrepd import reporting as r
@@ -13,6 +13,7 @@ from sitrepd.sweeps.eta import left
 _LATEST = 50
 _UNDER_WAY = ("planned", "running", "paused")
 _TRIALS = 1000
+_HEAD_PRIORITY, _TRIALS_PRIORITY = 18, 30
 _SWEEP = ("id", "name", "template", "parameters", "constraints", "state", "why", "plan", "result")
 _TRIAL = (
     "id", "sweep_id", "launch_id", "benchmarks", "state", "name", "baseline", "settings", "why", "place", "step",
@@ -27,8 +28,8 @@ def report(report: Report) -> list[Section]:
     if found:
         for trial in r.rows(report, "trial", _TRIAL, limit=_TRIALS):
             trials.setdefault(trial.sweep_id, []).append(trial)
-    items = [item_of(report, row, in_order(trials.get(row.id, ()))) for row in found]
-    earlier = r.count(report, "sweep") - len(items) if len(items) == _LATEST else 0
+    items = [item for row in found for item in items_of(report, row, in_order(trials.get(row.id, ())))]
+    earlier = r.count(report, "sweep") - len(found) if len(found) == _LATEST else 0
     now = [_now_item(item) for item in items if item.get("managed") and item.get("state") in _UNDER_WAY]
     return [
         *([of_now(now)] if now else ()),
@@ -51,8 +52,25 @@ def in_order(trials: Sequence[Any]) -> list[Any]:
     return sorted(trials, key=lambda one: (one.place if one.place is not None else 0, one.id))
 
 
-def item_of(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
-    """A sweep and what became of its trials, in their order."""
+def items_of(report: Report, row: Any, trials: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    """A sweep and what became of its trials, in their order; of one that was carried out, what won comes before all
+    that is told of single trials."""
+    item = _item(report, row, trials)
+    if not item.get("managed"):
+        yield item
+        return
+    told = item.pop("trials")
+    yield item | {"priority": _HEAD_PRIORITY}
+    if told:
+        yield {
+            "kind": "trials", "ids": item["ids"], "sweep": item["id"], "trials": told, "priority": _TRIALS_PRIORITY,
+            "command": row.template.get("command") or " ".join(row.template.get("argv") or ())
+            if isinstance(row.template, dict)
+            else None,
+        }  # fmt: skip
+
+
+def _item(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
     public = ids.public_id("W", row.id)
     by_trial = {one["trial"]: one for one in (row.result or {}).get("rows", ())}
     unit = (row.result or {}).get("unit")

@@ -16,4 +16,6 @@ def restore(section: Section) -> Iterable[Line]:
         return
     for item in section.items:
         for trial in item.get("trials") or []:
-            yield told(type="trial", sweep=item["id"], **{name: trial.get(name) for name in _NAMES})
+            yield told(
+                type="trial", sweep=item.get("sweep") or item["id"], **{name: trial.get(name) for name in _NAMES}
+            )
