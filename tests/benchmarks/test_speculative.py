@@ -52,7 +52,7 @@ def test_what_the_figures_were_made_from_is_found_again() -> None:
 def test_the_reference_session() -> None:
     """It tells no accept length: the fit is free, or told the accept rate of about 47 % that a finding names."""
     free = model(REFERENCE)
-    assert free.acceptance == pytest.approx(0.64)
+    assert free.acceptance == pytest.approx(0.64, abs=2e-3)
     assert free.misfit is not None
     assert free.misfit < 0.003
     assert free.blind is None

@@ -8,13 +8,13 @@ plain ones and `draft` more for each draft; the speed-up is the tokens of a step
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 MOST_STEPS = 10
 _ENOUGH = 2
 _FREE = 3
-_GRID = 2000
+_LOOK, _LOOKS, _SURE = 40, 4, 0.995
 _AS_GOOD = 0.01
 
 
@@ -139,10 +139,18 @@ def _chance(told: Sequence[Point]) -> float:
     """The one that comes nearest to all accept lengths."""
     if len(told) == 1:
         return acceptance_of(told[0].accepted or 1.0, told[0].steps)
-    return min(
-        (at / _GRID for at in range(_GRID + 1)),
-        key=lambda chance: sum((tokens(chance, point.steps) - (point.accepted or 1.0)) ** 2 for point in told),
-    )
+    return _least(lambda a: math.fsum((tokens(a, one.steps) - (one.accepted or 1.0)) ** 2 for one in told))
+
+
+def _least(score: Callable[[float], float]) -> float:
+    """The chance from 0 to 1 of the least score: a coarse look at all, then finer ones about the best."""
+    low, high, found = 0.0, 1.0, 0.0
+    for _ in range(_LOOKS):
+        tried = [low + (high - low) * at / _LOOK for at in range(_LOOK + 1)]
+        found = min(tried, key=score)
+        step = (high - low) / _LOOK
+        low, high = max(0.0, found - step), min(1.0, found + step)
+    return found
 
 
 def _line(points: Sequence[Point], chance: float) -> tuple[Costs, list[str]]:
@@ -165,13 +173,15 @@ def _tokens(point: Point, chance: float) -> float:
 
 def _all_fitted(points: Sequence[Point]) -> _Fit:
     """The chance with which the line fits best; badly known, since cheaper and less accepted drafts look alike."""
-    tried = []
-    for at in range(0, _GRID, 10):
-        chance = at / _GRID
-        costs, notes = _line(points, chance)
-        off = [tokens(chance, point.steps) / costs.of(point.steps) / point.speedup - 1 for point in points]
-        tried.append((_root_mean_square(off) or 0.0, chance, costs, notes))
-    _, chance, costs, notes = min(tried, key=lambda one: one[0])
+
+    def off(chance: float) -> float:
+        costs, _ = _line(points, chance)
+        each = [tokens(chance, one.steps) / costs.of(one.steps) / one.speedup - 1 for one in points]
+        return _root_mean_square(each) or 0.0
+
+    # A draft that is always accepted is none that could be told apart from a cheap one.
+    chance = min(_least(off), _SURE)
+    costs, notes = _line(points, chance)
     if len(points) == _FREE:
         notes = [*notes, f"{_FREE} speed-ups for {_FREE} unknowns: that they fit says nothing of how right it is."]
     return chance, FITTED, costs, notes
