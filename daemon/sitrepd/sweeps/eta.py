@@ -42,7 +42,7 @@ def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, An
         spent = (now - running.started_at).total_seconds()
 
     def whole(each: float) -> float:
-        rest = max(each - spent, _LEAST_SHARE * each) if spent is not None else 0.0
+        rest: float = max(each - spent, _LEAST_SHARE * each) if spent is not None else 0.0
         if running is not None and running.launch_id is not None:
             moment = (live or {}).get(running.launch_id)
             starts = getattr(moment, "remaining_s", None) if moment is not None else None
