@@ -167,6 +167,25 @@ def test_what_is_not_supported_is_asked_again_only_with_the_facts(nvml_stub: Nvm
     assert told == [[1, 1, 1, 3], [None] * 3, 640 * 1024 * 1024, None, 82.0]
 
 
+def test_a_gpu_that_answers_again_is_seen_soon(nvml_stub: NvmlStub):
+    nvml_stub.set(gpus=1, unsupported="all")
+    told = nvml_stub.run(
+        OPEN + "first = nvml.gpu_samples()[0].reason\ncontrol.write_text('gpus=1\\n')\n"
+        "second = nvml.gpu_samples()[0]\nsay([first, second.reason, second.power_w])"
+    )
+    assert told == ["the GPU answers no query: the NVIDIA driver does not support the query", None, 82.0]
+
+
+def test_a_gpu_that_supports_nothing_is_not_asked_each_second(nvml_stub: NvmlStub, tmp_path):
+    calls = tmp_path / "calls"
+    nvml_stub.set(gpus=1, unsupported="all", log=calls)
+    told = nvml_stub.run(
+        OPEN + "samples = [nvml.gpu_samples()[0].reason for _ in range(9)]\n"
+        f"say([len(set(samples)), Path({str(calls)!r}).read_text().split().count('nvmlDeviceGetPowerUsage')])"
+    )
+    assert told == [1, 2]
+
+
 def test_a_query_that_fails_now_and_then_is_asked_again(nvml_stub: NvmlStub):
     nvml_stub.set(gpus=1, fail__nvmlDeviceGetPowerUsage=999, no_memory_temperature=1)
     told = nvml_stub.run(

@@ -83,6 +83,7 @@ class Questions:
         self._seldom = _seldom()
         self._kept: Values = {}
         self._complaint: str | None = None
+        self._anew_at = 0.0
 
     def sample(self) -> GpuSample:
         """Its `reason` is set where the GPU is there but answers no query at all."""
@@ -98,9 +99,16 @@ class Questions:
             self._driver.done()
         if not values:
             self._complaint = self._complaint or f"the GPU answers no query: {self._driver.last_error}"
+            self._begin_anew(now)
             return GpuSample(self._index, self._uuid, reason=self._complaint)
         self._complaint = None
         return GpuSample(self._index, self._uuid, **values, **self._kept)
+
+    def _begin_anew(self, now: float) -> None:
+        """A GPU that answers nothing may be about to answer all: it is asked everything again, but not each second."""
+        if now >= self._anew_at:
+            self._anew_at = now + _SELDOM_S
+            self._often, self._seldom = _often(), _seldom()
 
     def _ask(self, queries: list[Query], values: Values) -> None:
         unknown = []
