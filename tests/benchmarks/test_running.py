@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +155,7 @@ def test_what_takes_too_long_is_ended(bench: Bench) -> None:
     assert (job["state"], job["error"]) == ("failed", "The run took longer than 0.5 s, and was ended.")
 
 
+@pytest.mark.slow
 def test_a_killed_daemon_loses_no_run_and_measures_none_twice(bench: Bench) -> None:
     """The client ends while no daemon runs, and its run is taken in by the next one."""
     number = bench.run(seconds=-1, repeat=2)["id"]
@@ -175,10 +178,8 @@ def test_a_killed_daemon_loses_no_run_and_measures_none_twice(bench: Bench) -> N
     assert all_ended(pid)
 
 
+@pytest.mark.slow
 def test_a_run_whose_supervisor_was_killed_too_is_lost(bench: Bench) -> None:
-    import os
-    import signal
-
     number = bench.run(seconds=-1)["id"]
     wait_until(lambda: bench.job(number).get("done") == 1)
     told = json.loads((Path(bench.job(number)["folder"]) / "status.json").read_text())

@@ -84,7 +84,7 @@ def job_out(row: BenchmarkJob) -> JobOut:
         preset=asked.get("preset"),
         state=row.state,
         repeat=asked.get("repeat") or 1,
-        run=row.run,
+        run=min(row.run, asked.get("repeat") or 1),
         done=row.done,
         total=row.total,
         benchmarks=[ids.public_id("B", number) for number in row.benchmarks or ()],
