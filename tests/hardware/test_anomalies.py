@@ -279,6 +279,18 @@ def test_a_server_that_has_just_ended_may_take_its_time(client: TestClient, monk
     assert findings(client) == []
 
 
+def test_an_xid_between_the_start_and_the_first_look_is_not_missed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, now = runtime_of(client), utc_now()
+    runtime.live["hardware"] = LiveHardware(host_id=HOST, reason=None, facts=facts(0))
+    write(client, lambda db: events.record(db, "host.xid", f"H{HOST}", None, xid=79, gpu=0))
+    tick(client, Watch(runtime, HOST), monkeypatch, now)
+    assert findings(client) == []
+    tick(client, Watch(runtime, HOST, now), monkeypatch, now)
+    assert [one["title"] for one in findings(client)] == ["Xid 79 of GPU 0"]
+
+
 def test_xids_and_links_are_told_to_every_open_session(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime, now = runtime_of(client), utc_now()
     assert client.post("/api/v1/sessions", json={"name": "t"}).status_code == 201

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sitrepd.clock import utc_now
 from sitrepd.errors import StoreUnusable
@@ -17,11 +17,14 @@ from sitrepd.hardware.machine import Machine, read_machine
 from sitrepd.hardware.modelfiles import model_paths
 from sitrepd.hardware.sampler import Sampler
 from sitrepd.hardware.snapshot import HostSnapshot, SeenGpus, combine, see_gpus, with_gpus
-from sitrepd.hardware.watch import EVERY_S, Watch
 from sitrepd.hardware.worker import NvmlSilent, NvmlWorker
 from sitrepd.runtime import Runtime
 
+if TYPE_CHECKING:
+    from sitrepd.hardware.watch import Watch
+
 _LOOK_EVERY_S = 600.0
+_DOUBT_EVERY_S = 10.0
 _SEAL_EVERY_S = 300.0
 _DROP_EVERY_S = 3600.0
 # Without persistence mode the driver wakes every GPU first, which takes a second or two each.
@@ -38,7 +41,8 @@ class Observer:
         self.worker = NvmlWorker()
         self.keeper = Keeper(runtime, host_id)
         self.sampler = Sampler(runtime, host_id, self.worker, self.look)
-        self.watch = Watch(runtime, host_id)
+        self._began = utc_now()
+        self._watch: Watch | None = None
 
     async def begin(self) -> None:
         """Look at once, then leave to the scheduler what is seldom."""
@@ -53,7 +57,7 @@ class Observer:
         now = utc_now()
         scheduler.add_job(self.look, seconds=_LOOK_EVERY_S, id="hardware.look", **shared)
         scheduler.add_job(
-            self.watch.tick, seconds=min(EVERY_S, 10 * self.sampler.tick_s), id="hardware.watch", **shared
+            self.doubt, seconds=min(_DOUBT_EVERY_S, 10 * self.sampler.tick_s), id="hardware.watch", **shared
         )
         scheduler.add_job(self.keeper.seal, seconds=_SEAL_EVERY_S, next_run_time=now, id="hardware.seal", **shared)
         scheduler.add_job(self.keeper.drop, seconds=_DROP_EVERY_S, next_run_time=now, id="hardware.drop", **shared)
@@ -62,6 +66,15 @@ class Observer:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.sampler.run())
             tasks.create_task(KernelLog(self.runtime, self.host_id).run())
+
+    async def doubt(self) -> None:
+        """Whether something is wrong with the GPUs; a machine that has none pays nothing for the question."""
+        if not self.sampler.live.facts:
+            return
+        from sitrepd.hardware.watch import Watch
+
+        self._watch = self._watch or Watch(self.runtime, self.host_id, self._began)
+        await self._watch.tick()
 
     async def end(self) -> None:
         """Keeps the last samples; a driver that hangs is not waited for."""

@@ -20,9 +20,7 @@ from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.meaning import gpus_of
 from sitrepd.runtime import Runtime
 from sitrepd.storage.base import Event
-from sitrepd.storage.events import last_event_id
 
-EVERY_S = 10.0
 _LOADED_PERCENT = 50
 # So long nothing is seen of it before it is over.
 _QUIET_S = 60.0
@@ -34,7 +32,9 @@ _MOST_XIDS = 100
 class Watch:
     """`runtime.live["gpu_leaks"]` says by UUID who left memory behind."""
 
-    def __init__(self, runtime: Runtime, host_id: int) -> None:
+    def __init__(self, runtime: Runtime, host_id: int, since: datetime | None = None) -> None:
+        """What the kernel told before `since` has been looked at by the daemon before this one."""
+        self._since = since or utc_now()
         self._runtime = runtime
         self._host_id = host_id
         # When it was seen last, and what was told of it, by kind and session.
@@ -64,7 +64,8 @@ class Watch:
     def _begin(self, db: Session, now: datetime) -> None:
         if self._seen is None:
             self._seen = dict.fromkeys(doubts.under_way(db), (now, ""))
-            self._cursor = last_event_id(db)
+            before = select(Event.id).where(Event.at < self._since).order_by(col(Event.id).desc()).limit(1)
+            self._cursor = db.exec(before).first() or 0
 
     def _of_load(self, db: Session, live: LiveHardware, alive: Iterable[int], now: datetime) -> Iterable[Anomaly]:
         """Only where a GPU works; what runs on it is named."""
