@@ -125,5 +125,8 @@ def test_a_profile_has_a_page(client: TestClient) -> None:
     phases = [{"name": "verify <b>", "calls": 4, "total_ms": 75}, {"name": "draft", "calls": 8, "total_ms": 25},
               {"name": "gemm", "group": "GPU", "share": 12.5}]  # fmt: skip
     page = client.get(f"/f/{_told(client, 'profiles', {'phases': phases, 'note': 'n', 'launch': 'L1'})}").text
+    part = client.get("/s/S1/things").text
+    assert "verify &lt;b&gt; 75.0 %, draft 25.0 %, gemm 12.5 %" in part
+    assert "Best accept_rate 0.47 at epoch 2" in part
     for text in ("verify &lt;b&gt;", "75.0 %", "12.5 %", 'href="/f/L1"', "18.75"):
         assert text in page

@@ -35,7 +35,7 @@ PARTS = {
         _part("gpus", "GPUs", "host", gpus.look),
         _part("directives", "Directives", "directive", work.directives),
         _part("checkpoint", "Latest checkpoint", "checkpoint delivery", checkpoint.look),
-        _part("things", "Models, stack, artifacts", "model stack artifact reference training", things.look),
+        _part("things", "Models, stack, artifacts", "model stack artifact reference training profile", things.look),
     )
 }
 _ALL_AT_ONCE = frozenset({"session.imported"})

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from sitrepd.benchmarks.profiles.found import shares
+from sitrepd.benchmarks.trainings.best import best, places
 from sitrepd.dashboard.view import View
 
 _MOST = 30
+_LONGEST = 3
 _FIRST = ("sglang", "vllm", "torch", "flashinfer-python", "sgl-kernel", "triton", "transformers", "nvidia-nccl-cu12")
 
 
@@ -18,8 +21,20 @@ def look(view: View) -> dict[str, Any]:
         "packages": _packages(stacks[0].packages) if stacks else [],
         "artifacts": list(reversed(view.told("artifact", _MOST))),
         "references": list(reversed(view.told("reference", _MOST))),
-        "trainings": list(reversed(view.told("training", _MOST))),
+        "trainings": [(one, best(places(one.points))) for one in reversed(view.told("training", _MOST))],
+        "profiles": [(one, _longest(one)) for one in reversed(view.told("profile", _MOST))],
     }
+
+
+def _longest(told: Any) -> list[tuple[str, float]]:
+    """The phases with the largest shares, of all groups but the whole."""
+    phases = [phase.model_dump() for phase in told.phases]
+    named = [
+        (phase["name"], share)
+        for phase, share in zip(phases, shares(phases), strict=True)
+        if share is not None and phase["group"] != "whole"
+    ]
+    return sorted(named, key=lambda one: -one[1])[:_LONGEST]
 
 
 def _packages(told: dict[str, str]) -> list[tuple[str, str]]:
