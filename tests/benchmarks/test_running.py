@@ -109,6 +109,8 @@ def test_progress_is_read_from_its_bar(bench: Bench) -> None:
     wait_until(lambda: bench.job(number).get("done") == 1)
     now = bench.job(number)
     assert (now["state"], now["run"], now["total"]) == ("running", 1, 2)
+    told = bench.daemon.client.post("/api/v1/sessions/current/checkpoints", params={"format": "md"}).text
+    assert f"- Benchmark job {number} against {bench.launch} (command) is in run 1 of 1; `sitrep bench follow" in told
     _go(now)
     assert bench.ended(number)["state"] == "done"
 

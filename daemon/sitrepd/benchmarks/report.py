@@ -17,6 +17,7 @@ from sitrepd.benchmarks.compare import BEST_METRIC, BEST_SHOWN, Comparison, Row,
 from sitrepd.benchmarks.groups import Groups, Run
 from sitrepd.benchmarks.models import BenchmarkMetric
 from sitrepd.benchmarks.report_more import more_sections
+from sitrepd.benchmarks.running.report import now_sections
 from sitrepd.benchmarks.runs import stored_samples
 from sitrepd.benchmarks.verdicts import Samples, sureness, verdicts
 from sitrepd.sections import Report, Section
@@ -37,7 +38,7 @@ def report(report: Report) -> list[Section]:
         said = told.said
     best = best_section(said.comparison, _commands(report, said.comparison), said.sure)
     table = said.table.model_copy(update={"items": [dict(item) for item in said.table.items]})
-    return [best, table, *more_sections(report)]
+    return [best, table, *now_sections(report), *more_sections(report)]
 
 
 class _Said(NamedTuple):
