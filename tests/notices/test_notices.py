@@ -108,6 +108,24 @@ def test_imported_facts_are_no_news(tmp_path: Path, receiver: Receiver) -> None:
         assert json.loads(one[2])["title"] == "Sweep W1 w is done (S1 s)"
 
 
+def test_of_a_sweep_its_end_is_told_and_not_each_of_its_servers(tmp_path: Path, receiver: Receiver) -> None:
+    with application(tmp_path / "store", notify_webhook=[receiver.url]) as client:
+        client.post(f"{API}/sessions", json={"name": "s"}).raise_for_status()
+        sweep = client.post(f"{API}/sweeps", json={"name": "w", "state": "running"}).json()["id"]
+        command = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo no; exit 3"
+        for name in ("alone", "trial"):
+            told = {"argv": ["sh", "-c", command], "name": name, "ready_pattern": "never", "cwd": str(tmp_path)}
+            launch = client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
+        client.post(f"{API}/trials", json={"sweep": sweep, "launch": launch, "state": "running"}).raise_for_status()
+        (tmp_path / "go").touch()
+        wait_until(lambda: client.get(f"{API}/launches/{launch}").json()["state"] == "failed")
+        wait_until(lambda: receiver.got)
+        client.patch(f"{API}/sweeps/{sweep}", json={"state": "paused"}).raise_for_status()
+        wait_until(lambda: len(receiver.got) == 2)
+        titles = [json.loads(body)["title"] for _, _, body in receiver.got]
+        assert titles == ["L1 alone is failed (S1 s)", f"Sweep {sweep} w is paused (S1 s)"]
+
+
 def test_what_fails_is_sent_again_and_what_is_refused_is_not(receiver: Receiver) -> None:
     receiver.answers = [503, 429]
     assert send(Target(f"{receiver.url}/x", webhook), NOTICE, (0, 0, 0))

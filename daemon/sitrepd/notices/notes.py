@@ -17,6 +17,8 @@ from sitrepd.storage.base import Event
 
 _ENDS: Mapping[str, Kind] = {"ready": "ready", "failed": "failed", "exited": "exited", "lost": "lost"}
 _OVER = ("done", "stopped", "failed", "paused")
+# What a sweep sees to by itself where it befalls a server of one of its trials.
+_SEEN_TO = ("ready", "failed", "exited")
 
 
 def notices(db: Session, registry: Registry, found: Sequence[Event]) -> Iterator[Notice]:
@@ -39,7 +41,7 @@ def notices(db: Session, registry: Registry, found: Sequence[Event]) -> Iterator
 
 def _launch(db: Session, registry: Registry, event: Event, kind: Kind) -> Iterator[Notice]:
     row = _row(db, registry, "launch", event.subject)
-    if row is None or not row.watched:
+    if row is None or not row.watched or (kind in _SEEN_TO and _is_of_trial(db, registry, row.id)):
         return
     name = f"{event.subject} {row.name or ''}".strip()
     title = f"{name} is {kind}" if kind != "suspect" else f"{name} may be stuck"
@@ -50,6 +52,13 @@ def _launch(db: Session, registry: Registry, event: Event, kind: Kind) -> Iterat
         told += [row.failure or "", "" if row.exit_code is None else f"Exit status {row.exit_code}."]
     text = " ".join(part for part in told if part) or title
     yield _notice(kind, event.subject, _session(db, registry, row.session_id), title, text)
+
+
+def _is_of_trial(db: Session, registry: Registry, launch: int) -> bool:
+    """Whether a sweep has started it, whose end is told."""
+    trial: Any = registry.by_word["trial"].table
+    query = select(trial.id).where((trial.launch_id == launch) | (trial.launch_number == launch))
+    return db.exec(query.limit(1)).first() is not None
 
 
 def _sweep(db: Session, registry: Registry, event: Event) -> Iterator[Notice]:

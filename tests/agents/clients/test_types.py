@@ -71,6 +71,19 @@ def test_what_would_not_fit_opencode_is_found(tmp_path: Path) -> None:
     assert "session.compact" in check(tmp_path, source)
 
 
+def test_the_second_plugin_interface_of_opencode_has_no_hook_of_a_compaction() -> None:
+    """Where this fails, there is one, which our plug-in is to offer too."""
+    told = list((folder() / "node_modules/@opencode-ai/plugin/dist/v2").rglob("*.d.ts"))
+    assert told
+    assert [path.name for path in told if "compact" in path.read_text().casefold()] == []
+
+
+def test_claude_code_runs_hooks_in_the_background_and_is_woken_by_them() -> None:
+    hooks = json.loads((AGENTS / "claude-code/hooks/hooks.json").read_text())["hooks"]["Stop"][0]["hooks"]
+    assert [one.get("asyncRewake", False) for one in hooks] == [False, True]
+    assert re.search(r"asyncRewake\?: boolean", claude_types().read_text())
+
+
 def test_claude_code_has_the_events_and_fields_that_we_go_by(tmp_path: Path) -> None:
     (tmp_path / "claude.d.ts").write_bytes(claude_types().read_bytes())
     events = list(json.loads((AGENTS / "claude-code/hooks/hooks.json").read_text())["hooks"])
