@@ -67,9 +67,13 @@ def test_codex_is_listened_to(session: TestClient) -> None:
 def test_gemini_gets_it_with_the_first_prompt_and_where_the_user_asks(session: TestClient) -> None:
     assert hook(session, "gemini", "SessionStart", source="startup", timestamp="2026-12-01T02:34:09Z") == ""
     assert "No hacks" in context(session, "gemini", "BeforeAgent", prompt="Always answer briefly.")
+    begun = context(session, "gemini", "BeforeAgent", prompt="Again.")
+    assert "No hacks" in begun, "the first one came too late to be taken"
+    messages = [{"role": "user", "content": f"Again.<hook_context>{begun}</hook_context>"}]
+    assert hook(session, "gemini", "BeforeModel", llm_request={"messages": messages}) == ""
     prompt = "<hook_context>Sitrep C1 &lt;x&gt;</hook_context>\n\nGo on."
     assert hook(session, "gemini", "BeforeAgent", prompt=prompt) == ""
-    assert [one["text"] for one in facts(session, "messages")] == ["Always answer briefly.", "Go on."]
+    assert [one["text"] for one in facts(session, "messages")] == ["Always answer briefly.", "Again.", "Go on."]
     assert "No hacks" in context(session, "gemini", "BeforeAgent", prompt="<hook_context>x</hook_context>\n\n.")
     assert hook(session, "gemini", "AfterAgent", prompt="x", prompt_response="As C1 says.") == ""
     assert hook(session, "gemini", "PreCompress", trigger="auto") == ""

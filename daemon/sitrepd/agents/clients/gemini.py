@@ -38,7 +38,7 @@ async def before_agent(call: Call) -> Answer:
     prompt = call.payload.prompt
     if prompt is None:
         return NOTHING
-    source = call.runtime.live.setdefault(_BEGUN, {}).pop(call.place.conversation or "", None)
+    source = call.runtime.live.setdefault(_BEGUN, {}).get(call.place.conversation or "")
     found = prompt_of(prompt)
     has_it = source is None and await handover.was_handed_over(call.runtime, call.session_id, call.place)
     if has_it or found.kind == "asking":
@@ -66,7 +66,11 @@ async def before_model(call: Call) -> Answer:
     """
     texts = [str(one.get("content", "")) for one in _messages(call)]
     at = next((place for place, text in enumerate(texts) if _SUMMARY in text), None)
-    if at is None or any(_HANDED.search(text) for place, text in enumerate(texts) if place != at):
+    if any(_HANDED.search(text) for place, text in enumerate(texts) if place != at):
+        # Only now is it sure that what went with the prompt was not too late.
+        call.runtime.live.setdefault(_BEGUN, {}).pop(call.place.conversation or "", None)
+        return NOTHING
+    if at is None:
         return NOTHING
     await _compressed(call, texts[at])
     told = f"{texts[at]}\n\n<hook_context>{await carrying.carried(call, 'compact')}</hook_context>"
