@@ -133,5 +133,9 @@ def _until(told: dict[str, Any]) -> str:
     if told.get("remaining_s") is None:
         return "How long still is not known before a trial has been measured."
     low, high = told.get("remaining_low_s"), told.get("remaining_high_s")
-    between = f" ({output.duration(low)} to {output.duration(high)})" if low is not None and high is not None and low != high else ""
+    between = (
+        f" ({output.duration(low)} to {output.duration(high)})"
+        if low is not None and high is not None and low != high
+        else ""
+    )
     return f"About {output.duration(told['remaining_s'])} still{between}, until {output.local_time(told['done_at'])}."

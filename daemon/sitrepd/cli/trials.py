@@ -13,9 +13,12 @@ TABLE = NounTable(
         Field("launch", "The launch that it made.", metavar="L"),
         Field("benchmarks", "A benchmark that it ran; may be repeated.", many=True, option="benchmark", metavar="B"),
         Field("state", "planned, running, done, failed or skipped."),
+        Field("name", "What it is called."),
+        Field("why", "Why it failed, or was skipped."),
     ),
-    (("ID", "id"), ("SWEEP", "sweep"), ("STATE", "state"), ("LAUNCH", "launch"), ("BENCHMARKS", "benchmarks")),
-)
+    (("ID", "id"), ("SWEEP", "sweep"), ("NAME", "name"), ("STATE", "state"), ("LAUNCH", "launch"),
+     ("BENCHMARKS", "benchmarks"), ("WHY", "why")),
+)  # fmt: skip
 
 app = noun("Trials of sweeps.")
 add_verbs(app, TABLE)
