@@ -83,7 +83,7 @@ def test_heat_under_load_is_news_and_a_passing_power_cap_is_none(client: TestCli
     sampled(client, 1, now, 60, clock_reasons=CAP)
     sampled(client, 2, now, 60, clock_reasons=HEAT, utilization=3)
     sampled(client, 3, now, 60, clock_reasons=lambda s: HEAT if s <= 5 else 0)
-    [found] = read(client, lambda db: throttling(db, HOST, range(4), now))
+    [found] = read(client, lambda db: throttling(db, HOST, range(4), range(4), now))
     assert (found.key, found.gpus) == ("throttling", (0,))
     assert found.title == "GPU 0: clocks held down under load by heat or a fault"
     assert found.detail == "GPU 0: thermal (hardware) in 20 of 60 s; clock 1980 MHz, up to 90 °C, 650 W"
@@ -93,7 +93,7 @@ def test_a_power_cap_is_news_where_it_lasts_and_costs_much_of_the_clock(client: 
     now = utc_now()
     sampled(client, 0, now, 700, clock_reasons=CAP, sm_clock_mhz=lambda s: 1980 if s > 650 else 1400)
     sampled(client, 1, now, 700, clock_reasons=CAP, sm_clock_mhz=lambda s: 1980 if s > 650 else 1900)
-    [found] = read(client, lambda db: throttling(db, HOST, (0, 1), now))
+    [found] = read(client, lambda db: throttling(db, HOST, (), (0, 1), now))
     assert (found.key, found.gpus) == ("power cap", (0,))
     assert "clock 1400 MHz" in found.detail
 
@@ -190,7 +190,7 @@ def test_it_is_told_once_grows_and_is_over(client: TestClient, monkeypatch: pyte
     runtime.live["launches"] = {number: LiveLaunch(state="ready"), other: LiveLaunch(state="ready")}
     for gpu in (0, 1, 2):
         sampled(client, gpu, now, 60, clock_reasons=HEAT if gpu == 0 else 0)
-    samples = tuple(GpuSample(gpu, f"GPU-{gpu}", utilization_percent=99) for gpu in (0, 1, 2))
+    samples = tuple(GpuSample(n, f"GPU-{n}", utilization_percent=99, clock_reasons_mask=HEAT) for n in (0, 1, 2))
     live = LiveHardware(host_id=HOST, reason=None, facts=facts(0, 1, 2), samples=samples)
     runtime.live["hardware"] = live
     watch = Watch(runtime, HOST)

@@ -38,13 +38,12 @@ class Anomaly:
     evidence: tuple[str, ...] = field(default=())
 
 
-def throttling(db: Session, host_id: int, gpus: Iterable[int], now: datetime) -> list[Anomaly]:
-    """Heat and faults within a minute, a power cap within ten, of GPUs that work."""
-    found: dict[str, list[tuple[int, str]]] = {}
-    for gpu in gpus:
-        for key, words in _held(db, host_id, gpu, now):
-            found.setdefault(key, []).append((gpu, words))
-    return [_throttling(key, told) for key, told in found.items()]
+def throttling(db: Session, host_id: int, hot: Iterable[int], capped: Iterable[int], now: datetime) -> list[Anomaly]:
+    """Heat and faults within a minute, a power cap within ten, of GPUs that work, among those that show them now."""
+    heat = [(gpu, words) for gpu in hot if (words := _heat(db, host_id, gpu, now))]
+    numbers = {gpu for gpu, _ in heat}
+    power = [(gpu, words) for gpu in capped if gpu not in numbers and (words := _cap(db, host_id, gpu, now))]
+    return [_throttling(key, told) for key, told in (("throttling", heat), ("power cap", power)) if told]
 
 
 def _throttling(key: str, told: Sequence[tuple[int, str]]) -> Anomaly:
@@ -54,16 +53,20 @@ def _throttling(key: str, told: Sequence[tuple[int, str]]) -> Anomaly:
     return Anomaly(key, numbers, f"GPU {ranges(numbers)}: clocks held down under load by {why}", "; ".join(figures))
 
 
-def _held(db: Session, host_id: int, gpu: int, now: datetime) -> Iterable[tuple[str, str]]:
+def _heat(db: Session, host_id: int, gpu: int, now: datetime) -> str | None:
     since = now - _HEAT_WINDOW
     held = throttled_s(db, host_id, gpu, since, now) if _loaded(db, host_id, gpu, since, now) else {}
     worrying = {word: s for word, s in held.items() if word in WORRYING and s >= _HEAT_SHARE * _HEAT_WINDOW.seconds}
-    if worrying:
-        why = ", ".join(f"{word} in {s:.0f} of {_HEAT_WINDOW.seconds} s" for word, s in worrying.items())
-        yield "throttling", f"{why}; {_figures(db, host_id, gpu, since, now)}"
-    if held and not worrying and _costly(db, host_id, gpu, now):
-        since = now - _CAP_WINDOW
-        yield "power cap", f"in most of the last 10 min; {_figures(db, host_id, gpu, since, now)}"
+    if not worrying:
+        return None
+    why = ", ".join(f"{word} in {s:.0f} of {_HEAT_WINDOW.seconds} s" for word, s in worrying.items())
+    return f"{why}; {_figures(db, host_id, gpu, since, now)}"
+
+
+def _cap(db: Session, host_id: int, gpu: int, now: datetime) -> str | None:
+    if not _costly(db, host_id, gpu, now):
+        return None
+    return f"in most of the last 10 min; {_figures(db, host_id, gpu, now - _CAP_WINDOW, now)}"
 
 
 def _costly(db: Session, host_id: int, gpu: int, now: datetime) -> bool:

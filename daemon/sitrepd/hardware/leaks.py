@@ -35,7 +35,12 @@ class Leak:
 
 def leaks(db: Session, live: LiveHardware, alive: Collection[int], now: datetime) -> list[Leak]:
     """Of GPUs on which no living launch is; cheap where none holds memory."""
-    held = [one for one in live.samples if one.reason is None and (one.memory_used_bytes or 0) >= _AT_LEAST]
+    foreign = {one.process.uuid for one in live.processes if one.launch_id is not None and one.launch_id not in alive}
+    held = [
+        one
+        for one in live.samples
+        if (one.memory_used_bytes or 0) >= _AT_LEAST and (not one.utilization_percent or one.uuid in foreign)
+    ]
     if not held or live.reason is not None:
         return []
     ended = _ended(db, live.host_id or 0, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -18,12 +18,17 @@ from sitrepd.hardware.anomalies import Anomaly
 from sitrepd.hardware.gpus import GpuFacts
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.meaning import gpus_of
+from sitrepd.hardware.state import WORRYING
 from sitrepd.runtime import Runtime
 from sitrepd.storage.base import Event
 
 _LOADED_PERCENT = 50
-# So long nothing is seen of it before it is over.
+# So long nothing is seen of it before it is over; what is looked at seldom takes longer.
 _QUIET_S = 60.0
+_QUIET_SELDOM_S = {"power cap": 200.0, "slower": 200.0}
+# Of so many looks one is at what costs more: the past of a power cap, and of clocks that differ.
+_SELDOM = 6
+_ALIKE = 0.95
 # Links that looked slow under load this often were not just waking up.
 _SLOW_LOOKS = 2
 _MOST_XIDS = 100
@@ -40,6 +45,8 @@ class Watch:
         # When it was seen last, and what was told of it, by kind and session.
         self._seen: dict[tuple[str, int], tuple[datetime, str]] | None = None
         self._cursor = 0
+        self._ticks = 0
+        self._hot: set[int] = set()
         self._links: dict[str, int] = {}
         self._facts: tuple[GpuFacts, ...] = ()
 
@@ -68,19 +75,33 @@ class Watch:
             self._cursor = db.exec(before).first() or 0
 
     def _of_load(self, db: Session, live: LiveHardware, alive: Iterable[int], now: datetime) -> Iterable[Anomaly]:
-        """Only where a GPU works; what runs on it is named."""
-        busy = {one.index for one in _answering(live) if (one.utilization_percent or 0) >= _LOADED_PERCENT}
+        """Only where a GPU works and its latest sample shows something, or did before; what runs on it is named."""
+        busy = {one.index: one for one in _answering(live) if (one.utilization_percent or 0) >= _LOADED_PERCENT}
         if not busy or live.reason is not None:
             return
-        groups = {number: sorted(busy.intersection(gpus_of(db, self._host_id, number))) for number in alive}
-        owned = {gpu for gpus in groups.values() for gpu in gpus}
-        for number, gpus in [*groups.items(), (None, sorted(busy - owned))]:
-            told = anomalies.throttling(db, self._host_id, gpus, now)
-            hot = {gpu for one in told for gpu in one.gpus}
-            slow = anomalies.lagging(db, self._host_id, gpus, now)
-            if slow is not None and not hot.issuperset(slow.gpus):
+        seldom, self._ticks = self._ticks % _SELDOM == 0, self._ticks + 1
+        hot = self._hot | {gpu for gpu, one in busy.items() if not WORRYING.isdisjoint(one.throttle)}
+        capped = {gpu for gpu, one in busy.items() if seldom and one.throttle}
+        groups: dict[int | None, set[int]] = {
+            number: set(busy).intersection(gpus_of(db, self._host_id, number)) for number in alive
+        }
+        groups[None] = set(busy).difference(*groups.values())
+        self._hot = set()
+        for number, gpus in groups.items():
+            told = anomalies.throttling(db, self._host_id, sorted(hot & gpus), sorted(capped & gpus), now)
+            warm = {gpu for one in told for gpu in one.gpus}
+            self._hot |= warm & hot
+            slow = self._lagging(db, [busy[gpu] for gpu in sorted(gpus)], now) if seldom else None
+            if slow is not None and not warm.issuperset(slow.gpus):
                 told.append(slow)
             yield from (_on(one, number) for one in told)
+
+    def _lagging(self, db: Session, peers: Sequence[Any], now: datetime) -> Anomaly | None:
+        """Asks for their past where one of them has a lower clock than the others at this moment."""
+        clocks = [one.sm_clock_mhz for one in peers if one.sm_clock_mhz]
+        if not clocks or min(clocks) > _ALIKE * max(clocks):
+            return None
+        return anomalies.lagging(db, self._host_id, [one.index for one in peers], now)
 
     def _of_memory(self, db: Session, live: LiveHardware, alive: Collection[int], now: datetime) -> Iterable[Anomaly]:
         found = leaks.leaks(db, live, alive, now)
@@ -118,7 +139,7 @@ class Watch:
                 if before is None or before[1] != anomaly.title:
                     await self._write(doubts.tell, anomaly, session_id, now)
         for (key, session_id), (at, _) in list(seen.items()):
-            if (now - at).total_seconds() >= _QUIET_S:
+            if (now - at).total_seconds() >= _QUIET_SELDOM_S.get(key, _QUIET_S):
                 del seen[key, session_id]
                 if doubts.passes(key):
                     await self._write(doubts.over, key, session_id, now)
