@@ -36,6 +36,7 @@ _LEAST_START_S = 900.0
 _SUSPECT_S = 600.0
 _PIECE_S = 30.0
 _ATTEMPTS = 3
+_LOOKS, _LOOK_AGAIN_S = 4, 3.0
 
 
 class Failed(Exception):
@@ -128,11 +129,18 @@ class Carried:
             raise Failed(f"not started: {error.detail}") from error
 
     async def _checked(self, body: LaunchCreate) -> None:
-        """What speaks against it for certain, in the little time that any launch is given for this."""
-        against = await before_a_launch(self.runtime, body, self._sweep.session_id, "sweep")
-        wrong = [one for one in against if one.level == "error"]
-        if wrong and not self._asked.force:
-            raise Failed(f"not started: {wrong[0].text}")
+        """What speaks against it for certain, in the little time that any launch is given for this.
+
+        What is known of the GPUs may be from before the last trial's server has gone, so an error is looked at again.
+        """
+        for again in range(_LOOKS):
+            against = await before_a_launch(self.runtime, body, self._sweep.session_id, "sweep")
+            wrong = [one for one in against if one.level == "error"]
+            if not wrong or self._asked.force:
+                return
+            if again + 1 < _LOOKS:
+                await asyncio.sleep(_LOOK_AGAIN_S)
+        raise Failed(f"not started: {wrong[0].text}")
 
     def _begin(self, db: Session) -> Trial:
         """The number of its launch is given out before there is a process."""
