@@ -47,6 +47,6 @@ def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, An
             moment = (live or {}).get(running.launch_id)
             starts = getattr(moment, "remaining_s", None) if moment is not None else None
             rest = max(rest, float(starts or 0.0))
-        return rest + planned * each
+        return float(rest + planned * each)
 
     return Left(planned, whole(mean), whole(low), whole(high))
