@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from sitrepd.benchmarks.metrics import metric
 from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
 from sitrepd.benchmarks.parsers.mapped import read_mapped
+from sitrepd.benchmarks.running.during import During
 from sitrepd.benchmarks.running.mappings import Mapping
+from sitrepd.benchmarks.running.measured import completed
 
 VLLM: dict[str, Any] = {
     "date": "20261101-101500", "backend": "openai", "endpoint_type": "openai", "label": None, "model_id": "meta/llama",
@@ -100,6 +103,22 @@ def test_vllm() -> None:
         "max_concurrency": 4,
     }  # fmt: skip
     assert not {"ttfts", "errors", "date"} & set(found)
+
+
+def test_a_run_of_ours_has_the_settings_of_its_launch_where_the_tool_knows_none() -> None:
+    settings = {
+        "speculative_algorithm": "EAGLE3",
+        "speculative_num_steps": 2,
+        "tp_size": 8,
+        "dp_size": 1,
+        "log_level": "info",
+    }
+    during = During((metric("accept_length", Decimal("2.10")),), source="its log")
+    run = completed(read(VLLM)[0], 24, during, {"config": {"NCCL_ALGO": "Ring"}}, settings)
+    wanted = {"speculative_algorithm": "EAGLE3", "speculative_num_steps": 2, "tp_size": 8, "NCCL_ALGO": "Ring"}
+    assert run.config == wanted
+    assert values(run)["accept_length"] == "2.10"
+    assert run.notes == ("Model: meta/llama.", "accept_length: of this run, by its log.")
 
 
 def test_requests_that_vllm_does_not_count_as_failed_are_the_rest() -> None:

@@ -74,7 +74,7 @@ def parse_bench_serving(document: Mapping[str, Any], data: bytes, filename: str,
     """One line, its numbers as Decimal; raises BenchmarkFileError where it measured nothing or a value is none."""
     info = document.get("server_info")
     server = redact_json(info) if isinstance(info, Mapping) else {}
-    config = _config(server)
+    config = server_config(server)
     metrics, unmeasured = _metrics(document, filename, line)
     tag = document.get("tag")
     return ParsedBenchmark(
@@ -153,7 +153,7 @@ def _is_metric(name: str) -> bool:
     return name.endswith(("_ms", "_throughput")) or name in _REQUIRED[1:]
 
 
-def _config(server: Mapping[str, Any]) -> dict[str, Any]:
+def server_config(server: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the server that decide what is measured, as it resolved them, and its version."""
     config = {key: _plain(server[key]) for key in _SETTINGS if key in server}
     if config.get(ALGORITHM, "") is None:

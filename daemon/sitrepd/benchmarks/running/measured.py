@@ -15,6 +15,7 @@ from sitrepd.redact import redact_text
 
 _MOST_BYTES = 64 << 20
 _LAST_LINES = 3
+_NO_SETTINGS = "The file does not say which settings the server had."
 _LIFE = "accept_length is the average since the server started, not of this run."
 
 
@@ -57,12 +58,23 @@ def last_words(printed: Path) -> str:
     return redact_text(" / ".join(line.strip() for line in lines[-_LAST_LINES:]))[-600:]
 
 
-def completed(run: ParsedBenchmark, total: int | None, during: During, asked: Mapping[str, Any]) -> ParsedBenchmark:
-    """With the server's own figures in place of those of its whole life, and what was asked for."""
+def completed(
+    run: ParsedBenchmark,
+    total: int | None,
+    during: During,
+    asked: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
+) -> ParsedBenchmark:  # fmt: skip
+    """With the server's own figures in place of those of its whole life, what was asked for, and its settings where
+    the tool does not know them."""
+    from sitrepd.benchmarks.parsers.sglang import server_config
+
+    known = run.config or server_config(settings or {})
     own = {one.name: one for one in during.metrics}
     kept = [one for one in run.metrics if one.name not in own]
     failed = _failed(run, total)
     notes = [note for note in run.notes if not (note == _LIFE and "accept_length" in own)]
+    notes = [note for note in notes if not (note == _NO_SETTINGS and known)]
     if during.source:
         notes.append(f"{', '.join(own)}: of this run, by {during.source}.")
     workload = dict(run.workload)
@@ -70,7 +82,7 @@ def completed(run: ParsedBenchmark, total: int | None, during: During, asked: Ma
         workload.setdefault("num_prompts", total)
     return replace(
         run,
-        config={**run.config, **(asked.get("config") or {})},
+        config={**known, **(asked.get("config") or {})},
         workload={**workload, **(asked.get("workload") or {})},
         metrics=(*kept, *own.values(), *failed),
         notes=tuple(notes),

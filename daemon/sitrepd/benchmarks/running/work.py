@@ -288,7 +288,7 @@ class Work:
         parsed = measured.parse(data, name, mapping)
         look = self._look_back(row, launch)
         total = self.progress[1] if len(parsed) == 1 else None
-        runs = [measured.completed(run, total, look, row.asked) for run in parsed]
+        runs = [measured.completed(run, total, look, row.asked, launch.settings) for run in parsed]
         return runs, look, originals.keep(prepare.originals_dir(self.runtime), data, name)
 
     def _look_back(self, row: BenchmarkJob, launch: Launch) -> during.During:
