@@ -19,7 +19,11 @@ from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines import engine_named
 from sitrepd.launches.follow import LogFollower
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # The HTTP client leaves the socket open with which it could not reach a daemon that was just killed.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 KILLS = 210
 SEED = 20261201
 ENDED = ("failed", "exited", "lost")
