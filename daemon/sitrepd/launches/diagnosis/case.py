@@ -16,20 +16,23 @@ Standing = Literal["primary", "follows", "secondary"]
 """follows: often only fell over after something else; secondary: always did."""
 
 _CAPTURE = re.compile(
-    r"cuda_graph_runner|cuda_graph_setup|capture_one_batch_size|init_(?:cuda|device)_graphs?|capture_model"
+    r"cuda_graph_runner\.py(?!\", line \d+, in (?:replay|can_run))|cuda_graph_setup|capture_one_batch_size"
+    r"|init_(?:cuda|device)_graphs?|capture_model"
     r"|in capture\b|_capture_cudagraph|graph_capture|piecewise_cuda_graph|compile_or_warm_up_model|_capture_graph"
 )
 _SERVE = re.compile(
     r"event_loop|run_batch|process_batch_result|forward_batch_generation|run_busy_loop|in step\b"
-    r"|forward_thread_func"
+    r"|forward_thread_func|engine_step|run_engine_loop|step_async|in process_model_outputs"
 )
 _KV = re.compile(
-    r"init_memory_pool|_init_pools|profile_max_num_token|determine_num_available_blocks|determine_available_memory"
+    r"profile_run|init_memory_pool"
+    r"|_init_pools|profile_max_num_token|determine_num_available_blocks|determine_available_memory"
     r"|initialize_kv_cache|memory_pool\.py|in _create_buffers|kv_cache_configurator|kv_pool_runtime|_allocate_kv_cache"
 )
 _LOAD = re.compile(
     r"in load_model|\.load_model\(|in get_model|in load_weights|_initialize_model|create_weights|model_loader"
-    r"|load_model_"
+    r"|load_model_|process_weights_after_loading|in weight_loader|weights_iterator|initialize_model"
+    r"|models/\w+\.py\", line \d+, in __init__|layers/[\w/]+\.py\", line \d+, in (?:__init__|create_weights)"
 )
 _DRAFT = re.compile(
     r"eagle_worker|eagle_draft|draft_worker|/speculative/|spec_decode|eagle3?\.py|nextn|EAGLEWorker|EagleDraft"
@@ -130,6 +133,8 @@ _NAMES = {
 def stage_of(incident: Incident, frames: str, text: str) -> Stage:
     if _CAPTURE.search(frames) or "apture cuda graph failed" in text or "Capture CUDA graph failed" in text:
         return "capture"
+    if "determine_num_available_blocks" in frames or "profile_run" in frames:
+        return "kv"
     if _SERVE.search(frames):
         return "serve"
     if _KV.search(frames):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sitrepd.launches.diagnosis.case import Case
-from sitrepd.launches.diagnosis.incidents import Incident
+from sitrepd.launches.diagnosis.incidents import Incident, is_of_worker
 from sitrepd.launches.diagnosis.judge import Found, explain, first_cause, of_requests
 from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
 from sitrepd.launches.diagnosis.rules import distributed, process
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 _SEGFAULTS = (-11, -6, -7, 139, 134, 135)
 _KILLS = (-9, 137)
 _TERMS = (-15, 143, -2, 130)
-_WORKERS = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller|process|model", re.IGNORECASE)
-_WORKER_FRAMES = re.compile(
-    r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop"
-)
+_CHILD_FAILED = re.compile(r"sigquit from a child|SIGQUIT received|Failed core proc|[Ee]ngine core (?:init|proc)")
+_NEAR_LINES = 60
 _HANG_S = 300.0
 _HARDWARE_MARK = "hardware_fault"
 
@@ -146,7 +144,7 @@ def _one_line(text: str) -> str:
 def _of_exception(reading: Reading, incident: Incident) -> Diagnosis:
     """An exception of no known kind, in a worker or in the program itself."""
     number, cause = incident.cause
-    in_worker = bool(_WORKERS.search(incident.who)) or any(_WORKER_FRAMES.search(frame) for frame in incident.frames)
+    in_worker = is_of_worker(incident) or _child_failed(reading, incident)
     where = next((frame for frame in reversed(incident.frames) if "site-packages/torch" not in frame), "")
     return Diagnosis(
         "failed",
@@ -159,14 +157,31 @@ def _of_exception(reading: Reading, incident: Incident) -> Diagnosis:
     )
 
 
+def _child_failed(reading: Reading, incident: Incident) -> bool:
+    """Whether the launcher tells soon afterwards that a child of it has failed."""
+    return any(
+        0 <= at - incident.last <= _NEAR_LINES and _CHILD_FAILED.search(text) for at, text in reading.signs.deaths
+    )
+
+
 def _of_cut(reading: Reading, beside: Beside, incident: Incident) -> Diagnosis | None:
-    """A traceback that breaks off before its exception: who announced it may be enough."""
+    """A traceback that breaks off before its exception: who announced it may be enough, or the place in the code."""
+    if incident.frames and "in resolve_trust_remote_code" in incident.frames[-1]:
+        asked = Incident(incident.number, incident.key, "fatal", phase=incident.phase, kind="line", last=incident.last)
+        asked.texts.append((incident.number, "requires trust_remote_code"))
+        case = explain(asked, reading.known)
+        return replace(_of_case(reading, beside, case), evidence=_last_place(incident)) if case else None
     if incident.who != "warmup":
         return None
     words = Incident(incident.number, incident.key, "fatal", "warmup", incident.phase, kind="line", last=incident.last)
     words.texts.append((incident.number, "Initialization failed. warmup error: " + (incident.frames or [""])[-1]))
     case = explain(words, reading.known)
     return _of_case(reading, beside, case) if case else None
+
+
+def _last_place(incident: Incident) -> tuple[Evidence, ...]:
+    """The last line of a traceback that breaks off."""
+    return (Evidence.of(incident.last, redact_text((incident.code or incident.frames)[-1])),)
 
 
 def _unknown(reading: Reading, incident: Incident | None) -> Diagnosis:

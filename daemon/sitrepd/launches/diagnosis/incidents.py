@@ -15,7 +15,7 @@ TRACEBACK = "Traceback (most recent call last):"
 FRAME = re.compile(r'\s*File "[^"]*", line \d+')
 EXCEPTION = re.compile(
     r"(?:[A-Za-z_]\w*\.)*(?:(?:[A-Z]\w*)?(?:Error|Exception|Interrupt|Exit|Timeout|Failure|Failed)|OutOfResources|Empty"
-    r"|StopIteration|(?<=\.)error)(?=:|$| \[)"
+    r"|StopIteration|(?<=\.)error)(?=:|$| \[|\(['\"])"
 )
 _DOTTED = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: ")
 _WARNING = re.compile(r"(?:[\w.]+\.)?\w*Warning\b")
@@ -25,10 +25,24 @@ _ANNOUNCED = re.compile(
     r"|Initialization failed\. (?P<warmup>warmup) error|Error executing method|Exception in worker"
     r"|(?P<process>Process [\w.:-]+):\s*$|(?P<old>\w+ init state|Exception in ModelRpc\w+):"
 )
+_WORKER_WHO = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller|process|model", re.IGNORECASE)
+_WORKER_KEY = re.compile(r"(?:[A-Z]{2}\d+ ?)+$|EngineCore|(?:Vllm|Ray)?Worker(?:_|Process|Proc|Wrapper| pid)")
+_WORKER_FRAME = re.compile(
+    r"run_scheduler_process|run_engine_core|worker_main|run_detokenizer|run_busy_loop|event_loop|run_engine_loop"
+    r"|sglang/srt/(?:managers/(?:scheduler|tp_worker|detokenizer|data_parallel)|model_executor|models|layers"
+    r"|speculative|mem_cache|distributed)"
+    r"|vllm/(?:v1/)?(?:worker|executor|spec_decode|attention)/|vllm/v1/engine/core\.py|vllm/model_executor/(?:layers"
+    r"|model_loader)|vllm/engine/(?:async_)?llm_engine|vllm/engine/multiprocessing/engine"
+)
+_BEFORE_WORKERS = re.compile(r"server_args\.py|arg_utils\.py|create_engine_config|in prepare_server_args")
 _MILD = re.compile(
     r"Exception in (?:thread|callback|ASGI)|Task exception was never retrieved|Exception ignored in"
     r"|Error in (?:preprocessing|handling|chat|completion)|unhandled exception during asyncio"
     r"|Error occurred in generator"
+)
+_FALL = re.compile(
+    r"^\S.*core dumped|^\S*(?:.*: )?Segmentation fault|Segfault encountered|^Killed$|Caught signal|Fatal Python error"
+    r"|^terminate called|^Extension modules: |SIGSEGV"
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
 _ANNOUNCING = ("xception", "ail", "Process ", "rror", "encountered a fatal", "init state")
@@ -146,7 +160,7 @@ class Collector:
 
     def _goes_on(self, number: int, line: Line) -> bool:
         block = self._open.get(line.key)
-        if block is None:
+        if block is None or (not block.complete and _FALL.search(line.text)):
             return False
         if line.stamped and block.complete and announcement(line.text):
             self._drop(block)
@@ -215,6 +229,14 @@ def is_exception(text: str) -> bool:
     if not text[:1].isalpha() and text[:1] != "_":
         return False
     return bool(EXCEPTION.match(text) or _DOTTED.match(text)) and not _WARNING.match(text)
+
+
+def is_of_worker(incident: Incident) -> bool:
+    """Whether a process of the engine failed, and not the program that starts it."""
+    if _WORKER_WHO.search(incident.who) or _WORKER_KEY.search(incident.key):
+        return True
+    frames = "\n".join(incident.frames)
+    return bool(_WORKER_FRAME.search(frames)) and not _BEFORE_WORKERS.search(frames)
 
 
 def announcement(text: str) -> tuple[str, Weight] | None:

@@ -13,6 +13,11 @@ from sitrepd.launches.diagnosis.rules import RULES
 from sitrepd.launches.diagnosis.signs import Signs
 
 _NEAR_DEATH_LINES = 400
+_MIXED_LINES = 40
+_STUCK = ("watchdog_timeout", "nccl_hang")
+_EXIT = re.compile(
+    r"[Cc]ode:? \(?-(?:6|9|7|11)\b|code 13[479]|Aborted|SIGABRT|core dumped|terminate called|[Ss]ignal:? [69]\b"
+)
 _OFTEN_HARMLESS = frozenset(
     {
         "missing_dependency", "jit_compile", "kernel_unsupported", "abi_mismatch", "quantization", "model_not_found",
@@ -34,7 +39,8 @@ _TRIGGERS = re.compile(
     r"|refused|POST /"
     r"|Unknown|not compatible|is used by|oom-kill|MiB|Response \[|larger than|not enough|Not enough|No available"
     r"|lower your|exceed"
-    r"|longer than|[a-z] denied|unknown (?:shorthand )?flag|duplicate session|no server running"
+    r"|segfault|Not recommended|Extension modules|custom code|longer than|[a-z] denied|unknown (?:shorthand )?flag"
+    r"|duplicate session|no server running"
     r"|requires|terminate called|double free|free\(\)|stale"
 )
 _IGNORED = re.compile(
@@ -102,9 +108,11 @@ def first_cause(found: list[Found], signs: Signs) -> Found | None:
     primary = _first(counted, "primary")
     if primary is not None:
         return primary
-    follows = _after_symptom(counted, _first(counted, "follows"))
     plain = _unexplained(counted)
-    if follows is not None and (plain is None or follows.number < plain.number):
+    follows = _after_symptom(counted, _first(counted, "follows"))
+    if follows is not None and plain is not None and _is_told_after_its_end(follows, plain):
+        return plain
+    if follows is not None and (plain is None or not plain.incident.causes or follows.number < plain.number):
         return follows
     return plain or _first(counted, "secondary")
 
@@ -115,7 +123,8 @@ def lend_frames(found: list[Found], known: Known) -> None:
     if cut is None:
         return
     for one in found:
-        if one.case is None and one.incident.kind == "traceback" and not one.incident.frames:
+        unsure = one.case is None or one.case.render(one.case.rule.category) == "unknown"
+        if unsure and one.incident.kind == "traceback" and not one.incident.frames:
             one.incident.frames, one.incident.code = cut.frames, cut.code
             one.incident.who = one.incident.who or cut.who
             one.case = explain(one.incident, known)
@@ -126,11 +135,40 @@ def _first(found: Iterable[Found], standing: str) -> Found | None:
 
 
 def _after_symptom(found: Iterable[Found], first: Found | None) -> Found | None:
-    """A failed health check is how a hang shows first; what ends the server later says more."""
-    if first is None or first.case is None or first.case.rule.category != "health_check_failed":
+    """A failed health check is how a hang shows first, and an exit code may be told before what led to it."""
+    if first is None or first.case is None:
         return first
-    stuck = ("watchdog_timeout", "nccl_hang", "segfault")
-    return next((one for one in found if one.case is not None and one.case.rule.category in stuck), first)
+    stuck: tuple[str, ...] = ()
+    if first.case.rule.category == "health_check_failed":
+        stuck = ("watchdog_timeout", "nccl_hang", "segfault")
+    elif _is_of_exit(first):
+        stuck = ("watchdog_timeout", "nccl_hang", "nccl_error") if "terminate" in first.case.found[0] else _STUCK
+    near = _MIXED_LINES if first.case.rule.category == "host_oom_killed" else 1 << 62
+    return next(
+        (
+            one
+            for one in found
+            if one.case is not None and one.case.rule.category in stuck and one.number - first.number <= near
+        ),
+        first,
+    )
+
+
+def _is_of_exit(one: Found) -> bool:
+    """Whether it only tells how a process ended, and not why."""
+    if one.case is None or one.case.rule.category not in _OF_THE_FALL:
+        return False
+    return one.incident.kind == "line" and bool(_EXIT.search(one.case.found.string))
+
+
+def _is_told_after_its_end(follows: Found, plain: Found) -> bool:
+    """Output of several processes is mixed: the end of a worker may be told before its own exception."""
+    return (
+        _is_of_exit(follows)
+        and plain.incident.weight == "fatal"
+        and bool(plain.incident.causes)
+        and 0 < plain.number - follows.number <= _MIXED_LINES
+    )
 
 
 def _unexplained(found: Iterable[Found]) -> Found | None:

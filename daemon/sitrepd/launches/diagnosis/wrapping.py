@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
+from sitrepd.launches.diagnosis.excerpts import restored
 from sitrepd.launches.diagnosis.prefixes import split
 from sitrepd.launches.diagnosis.source import Physical
 from sitrepd.launches.engines._lines import plain
@@ -26,9 +27,13 @@ def unwrapped(lines: Iterable[Physical]) -> Iterator[Physical]:
     ahead = iter(lines)
     first = list(islice(ahead, _LOOKED_AT))
     wrapper = wrapper_of(line.text for line in first)
-    for line in chain(first, ahead):
-        found = wrapper.match(line.text) if wrapper else None
-        yield line._replace(text=line.text[found.end() :]) if found else line
+    first = [_bare(line, wrapper) for line in first]
+    yield from restored(chain(first, (_bare(line, wrapper) for line in ahead)), first)
+
+
+def _bare(line: Physical, wrapper: re.Pattern[str] | None) -> Physical:
+    found = wrapper.match(line.text) if wrapper else None
+    return line._replace(text=line.text[found.end() :]) if found else line
 
 
 def wrapper_of(texts: Iterable[str]) -> re.Pattern[str] | None:

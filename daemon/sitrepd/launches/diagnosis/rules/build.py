@@ -25,7 +25,8 @@ RULES: tuple[Rule, ...] = (
         "jit_compile",
         r"(?:Could not|cannot|Unable to|Failed to) (?:find|locate) (?:nvcc|CUDA_HOME|CUDA installation|ninja"
         r"|C compiler|ptxas|c\+\+|g\+\+|cl\b)"
-        r"|CUDA_HOME (?:environment variable )?is not set|nvcc: (?:command )?not found|ninja: (?:command )?not found"
+        r"|NVCC (?:compiler )?not found|CUDA_HOME (?:environment variable )?is not set"
+        r"|nvcc: (?:command )?not found|ninja: (?:command )?not found"
         r"|No such file or directory: '[^']*(?:nvcc|ninja|ptxas|g\+\+|gcc|/cc)'|Ninja is required"
         r"|CUDA toolkit.*not found"
         r"|Could not find CUDA|cuda_home='[^']*' doesn't exist|nvcc .*not found",
@@ -58,6 +59,7 @@ RULES: tuple[Rule, ...] = (
         f"Compare nvcc --version with python -c 'import torch; print(torch.version.cuda)'; {_CACHES} after an upgrade; "
         "--attention-backend triton --sampling-backend pytorch avoids flashinfer's JIT; leave --enable-torch-compile "
         "out.",
+        needs=lambda case: re.search(r"Errno (?:28|122)\b|Disk quota exceeded", case.text) is None,
     ),
     rule(
         "abi_mismatch",
@@ -67,7 +69,8 @@ RULES: tuple[Rule, ...] = (
         r"|numpy\.dtype size changed"
         r"|_ARRAY_API not found|compiled using NumPy 1|was compiled with .{0,60}(?:but|different)"
         r"|PyTorch and torchvision .{0,60}(?:different|incompatible)"
-        r"|detected that PyTorch and torch\w+ were compiled with different|symbol not found in flat namespace|CXXABI_"
+        r"|[Dd]etected that PyTorch and [Tt]orch\w+ were compiled with different"
+        r"|symbol not found in flat namespace|CXXABI_"
         r"|GLIBCXX_"
         r"|requires (?:torch|PyTorch)\S* .{0,40}but .{0,20}(?:torch|PyTorch)|mismatch between .{0,40}(?:torch|CUDA)"
         r"|CUDA version mismatch|mismatched CUDA",

@@ -91,6 +91,13 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "bad_flag",
+        r"(?:Unknown|Invalid|Unrecognized) (?:attention|sampling|grammar|MoE|moe\w*) backend:? .+",
+        lambda case: f"The settings were rejected: {case.found[0][:160]}",
+        "The engine has no back end of this name in this release.",
+        lambda case: f"Change what the message names: {case.found[0][:200]}",
+    ),
+    rule(
+        "bad_flag",
         r"validation errors? for (?:ModelConfig|VllmConfig|ParallelConfig|EngineArgs|SchedulerConfig|CacheConfig"
         r"|SpeculativeConfig|ServerArgs|\w+Config)",
         lambda case: f"The settings were rejected: {case.text[:200].replace(chr(10), ' ')}",

@@ -77,7 +77,8 @@ RULES: tuple[Rule, ...] = (
         "driver",
         r"Found no NVIDIA driver|libcuda\.so(?:\.1)?: cannot open|libcuda\.so(?:\.1)? (?:cannot be|not) found"
         r"|no CUDA-capable device"
-        r"|cudaErrorNoDevice|No CUDA GPUs are available|NVIDIA driver is not (?:loaded|installed)"
+        r"|cudaErrorNoDevice|No (?:CUDA|HIP|XPU|NPU) (?:GPUs|devices) are available|NPU function error: aclInit"
+        r"|NVIDIA driver is not (?:loaded|installed)"
         r"|NVML_ERROR_DRIVER_NOT_LOADED"
         r"|NVML Shared Library Not Found|NVMLError_(?:LibraryNotFound|DriverNotLoaded)|0 active drivers"
         r"|No CUDA runtime is found|could not select device driver|nvidia-container-cli: "

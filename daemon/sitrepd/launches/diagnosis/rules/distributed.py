@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -103,7 +105,8 @@ RULES: tuple[Rule, ...] = (
     rule(
         "nccl_hang",
         r"[Ww]atchdog caught collective operation timeout: (?:WorkNCCL\()?(?:SeqNum=\d+, )?(?:OpType=(?P<op>\w+))?"
-        r"|collective operation timeout|ran for \d+ milliseconds before timing out",
+        r"|collective operation timeout|ran for \d+ milliseconds before timing out"
+        r"|dump signal due to a collective timeout",
         "A collective operation of the ranks never returned",
         "A rank waited for the others until the time limit: one of them was stuck or the transport between the GPUs "
         "hangs.",
@@ -115,7 +118,7 @@ RULES: tuple[Rule, ...] = (
         "nccl_error",
         r"Timed out after \d+ seconds? waiting for clients|client socket has timed out|wait timeout after \d+ms"
         r"|store->get\(.*got error|Timeout waiting for key|DistStoreError|rendezvous .*(?:timed? ?out|failed)"
-        r"|RendezvousTimeout",
+        r"|RendezvousTimeout|client socket has failed to connect|DistNetworkError.*gai error",
         "The ranks did not find each other in time",
         "The rendezvous of the ranks failed: a rank or a node did not come, or the address of the first one is not "
         "reachable.",
@@ -128,6 +131,7 @@ RULES: tuple[Rule, ...] = (
         "nccl_error",
         r"DistBackendError.*(?:NCCL|remote process)|NCCL error(?: in:|: )|ncclSystemError|ncclInternalError"
         r"|ncclUnhandledCudaError"
+        r"|\bHCCL error|\bHccl\w+ failed|HcclCommInit\w*.*(?:fail|error)|oneCCL.*(?:fail|error)"
         r"|ncclInvalidUsage|ncclInvalidArgument|NCCL Error \d|NCCL failure|unhandled (?:cuda|system) error"
         r"|NCCL WARN .*(?:[Ff]ailed|error)"
         r"|ncclCommInitRank.*fail|libnccl.*(?:error|failed)|Gloo connectFullMesh failed|gloo.*(?:timed? ?out"
@@ -140,6 +144,18 @@ RULES: tuple[Rule, ...] = (
         standing="follows",
     ),
 )
+
+
+def _is_between_ranks(case: Case) -> bool:
+    """Pipes and sockets break elsewhere too, when any other process has ended."""
+    return (
+        re.search(
+            r"c10d|gloo|nccl|tcpstore|process ?group|torch[./]distributed|socket(?:impl|\.cpp)|rank|rendezvous",
+            f"{case.text}\n{case.frames}",
+            re.IGNORECASE,
+        )
+        is not None
+    )
 
 
 def _is_aftermath(case: Case) -> bool:
@@ -158,11 +174,11 @@ SECONDARY: tuple[Rule, ...] = (
         r"|sendBytes failed|ConnectionResetError|ConnectionRefusedError|Failed to recv|Socket closed|TCPStore.*(?:fail"
         r"|broken)"
         r"|ncclInternalError|gloo/transport|DistBackendError|HeartbeatMonitor|failed to check the \"should dump\" flag"
-        r"|EOFError"
         r"|[Cc]onnection closed",
         "The connection between the ranks broke",
         "A rank lost its partner: another process or node ended first, and its own log says why.",
         "Look at the logs of the other ranks and nodes for the first exception; " + _NCCL_FIX,
+        needs=_is_between_ranks,
         standing="secondary",
     ),
 )

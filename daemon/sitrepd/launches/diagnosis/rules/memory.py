@@ -11,7 +11,8 @@ from sitrepd.launches.diagnosis.rules._make import rule
 _OOM = (
     r"CUDA out of memory|torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|HIP out of memory"
     r"|cudaErrorMemoryAllocation"
-    r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|NPU out of memory|OutOfMemoryError"
+    r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|NPU out of memory|(?<!exceptions\.)OutOfMemoryError"
     r"|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
 )
 _OTHER = re.compile(r"Process (\d+) has ([\d.]+) ([GM]iB) memory in use")
@@ -167,6 +168,16 @@ def _kv_fix(case: Case) -> str:
     return f"{context}{' or less' if fits else ''}; or {_raise_fix(case)}"
 
 
+def _is_own(case: Case) -> bool:
+    """Whether the exception began here, and is not of a rank that has lost the others."""
+    return (
+        re.search(
+            r"[Cc]onnection|[Bb]roken ?[Pp]ipe|EOFError|NCCL|SystemExit|KeyboardInterrupt|[Tt]imed out", case.text
+        )
+        is None
+    )
+
+
 _KV_SUMMARY = "The weights leave no room on the GPU for the KV cache"
 _KV_CAUSE = "After the weights, less than nothing is left of the memory fraction for the KV cache."
 
@@ -183,6 +194,7 @@ RULES: tuple[Rule, ...] = (
         "memory_kv_pool",
         r"Not enough memory\. Please try to increase --mem-fraction-static|No available memory for the cache blocks"
         r"|max_total_tokens=\d+ is larger than the profiled value -\d+|[Nn]ot enough memory for (?:the )?KV"
+        r"|Not enough memory for (?:mamba|the) |Trying to create tensor with negative dimension"
         r"|max_total_num_tokens=-?0?,"
         r"|profiled (?:value|max_total_num_tokens)[ =:]+(?:-\d|0\b)|The memory pool is too small"
         r"|max_total_num_tokens (?:is|=) ?(?:-\d|0\b)"
@@ -250,12 +262,27 @@ CAPTURE: tuple[Rule, ...] = (
         "cuda_graph_capture",
         r"[Cc]apture (?:cuda|CUDA|npu|cpu) graph failed|cudaErrorStreamCapture\w*|operation (?:not permitted"
         r"|would make the legacy stream).*captur"
-        r"|during (?:cuda )?graph capture|capture_begin|operation failed due to a previous error during capture"
-        r"|stream is capturing"
+        r"|during (?:cuda |CUDA )?graph capture|capture_begin|operation failed due to a previous error during capture"
+        r"|custom_all_reduce\.cuh:\d+ 'invalid argument'|stream is capturing|capturing stream has unjoined work"
         r"|Fail when using backend: \S+ for prefill runner|CUDA graph capture failed|Failed to capture",
         "Capturing CUDA graphs failed",
         "A kernel could not be recorded into a CUDA graph; the exception above the advice says which.",
         "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
         needs=lambda case: re.search(r"[Cc]onnection (?:closed|reset)|[Bb]roken pipe", case.text) is None,
+    ),
+    rule(
+        "cuda_graph_capture",
+        r"\S",
+        lambda case: f"Capturing CUDA graphs failed: {case.incident.cause[1][:160]}",
+        lambda case: (
+            f"An exception came out of the code that records a batch as a CUDA graph: {case.incident.cause[1][:200]}"
+        ),
+        "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
+        frames=r"in capture_one_batch_size|in capture_model|in capture\b"
+        r"|in _capture_cudagraphs?\b|torch/cuda/graphs\.py"
+        r"|in _?capture_graphs?\b",
+        on="block",
+        needs=lambda case: bool(case.incident.causes) and _is_own(case),
+        standing="follows",
     ),
 )

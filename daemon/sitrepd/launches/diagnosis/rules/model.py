@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.incidents import is_of_worker
 from sitrepd.launches.diagnosis.rules._make import rule
 
 _UNFIT = (
@@ -44,7 +45,7 @@ def _is_of_loading(case: Case) -> bool:
 
 
 def _architecture_category(case: Case) -> str:
-    return "scheduler_exception" if case.incident.who and "main" not in case.incident.who else "unknown"
+    return "scheduler_exception" if is_of_worker(case.incident) else "unknown"
 
 
 RULES: tuple[Rule, ...] = (
@@ -55,6 +56,8 @@ RULES: tuple[Rule, ...] = (
         r"|(?:hidden.size|vocab\w*)[^\n]{0,80}draft|[Dd]raft.{0,60}(?:mismatch|incompatible|does not match|must match)"
         r"|hot_token_id|set_embed_and_head|'set_embed'|set_eagle3_layers_to_capture|get_embed_and_head"
         r"|speculative.{0,80}(?:is not supported (?:for|with) |requires a draft|draft.model.path)"
+        r"|architectures? \[['\"][^\]]*(?:Eagle|EAGLE|DFlash|Medusa)\w*['\"]\] are not supported"
+        r"|Unsupported draft model"
         r"|--speculative-draft-model-path (?:is|must)|does not support (?:eagle|EAGLE)|(?:EAGLE3?"
         r"|eagle3?) .{0,60}(?:not supported for|unsupported)|inherits? the target's",
         "The draft model does not fit the target",

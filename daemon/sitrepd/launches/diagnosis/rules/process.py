@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sitrepd.launches.diagnosis.case import Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -15,11 +17,17 @@ KILLED_CAUSE = (
     "the usual sender."
 )
 
+_ANNOUNCES = re.compile(
+    r"(?:[Ss]end(?:ing)?|[Ss]ent|with) SIGKILL|handlers?\b.{0,40}SIG|(?:regist|install)\w* .{0,40}SIG"
+)
+"""A signal that is to be sent, or is prepared for."""
+
 RULES: tuple[Rule, ...] = (
     rule(
         "host_oom_killed",
         r"Out of memory: Killed process (?P<pid>\d+)|oom[-_]kill(?::constraint|ed|er)?\b|OOM Killed"
-        r"|Memory cgroup out of memory|OOMKilled|by the OOM killer|killed due to memory pressure|oom_reaper: reaped",
+        r"|Memory cgroup out of memory|OOMKilled|killed due to the node running low on memory"
+        r"|by the OOM killer|killed due to memory pressure|oom_reaper: reaped",
         "The OOM killer ended a process of the server",
         "The host (or the container's limit) ran out of memory, and the kernel killed the process.",
         "More host memory or swap, a larger container limit; fewer ranks loading at once; "
@@ -28,19 +36,24 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "host_oom_killed",
-        r"^Killed$|^已杀死|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|died with <Signals\.SIGKILL|signal: 9"
-        r"|[Ss]ignal 9\b|SIGKILL\)?[ .]|[Ee]xit code:? -9|exited with code 137|code -9\b",
+        r"^Killed$|^已杀死|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|code=killed, status=9/KILL"
+        r"|died with <Signals\.SIGKILL|signal: 9"
+        r"|[Ss]ignal 9\b|(?<!killed by )SIGKILL\)?[ .]|[Ee]xit code:? -9|exited with code 137|code -9\b",
         "A process of the server was killed from outside",
         KILLED_CAUSE,
         KILLED_FIX,
         on="line",
         weight="fatal",
         standing="follows",
+        needs=lambda case: not _ANNOUNCES.search(case.found.string),
     ),
     rule(
         "segfault",
         r"Fatal Python error: (?P<what>Segmentation fault|Bus error|Aborted|Floating point exception"
         r"|Illegal instruction)|[Ss]egmentation fault|SIGSEGV|SIGBUS|SIGABRT"
+        r"|\]: segfault at [\da-f]+ ip|Segfault encountered|Caught signal (?:6|7|11)\b"
+        r"|^Extension modules: .*\(total: \d+\)"
+        r"|code=(?:killed|dumped), status=(?:6/ABRT|7/BUS|11/SEGV)"
         r"|Aborted \(core dumped\)|double free or corruption|free\(\): invalid|malloc(?:_consolidate)?\(\): "
         r"|corrupted (?:size|double-linked)|terminate called|\*\*\* stack smashing"
         r"|[Ee]xit code:? -(?:11|6|7)\b|code -(?:11|6|7)\b|exited with code 13[49]",
@@ -51,6 +64,7 @@ RULES: tuple[Rule, ...] = (
         "torch, sglang-kernel and flashinfer belong together (pip check).",
         weight="fatal",
         standing="follows",
+        needs=lambda case: not _ANNOUNCES.search(case.found.string),
     ),
 )
 
@@ -74,9 +88,11 @@ SECONDARY: tuple[Rule, ...] = (
         "unknown",
         r"could finish the model loading, but there are other ranks|RPC call to \w+ timed out|EngineDeadError"
         r"|Engine core (?:initialization|proc)|See root cause above|scheduler died|is dead"
-        r"|initialization failed\. See|Engine process failed|SystemExit|CancelledError|KeyboardInterrupt"
+        r"|initialization failed\. See|Engine process failed|SystemExit|ConnectionResetError|ConnectionRefusedError"
+        r"|Broken ?[Pp]ipe|CancelledError|KeyboardInterrupt"
         r"|Process group watchdog thread terminated|HeartbeatMonitor|destroy_process_group|leaked semaphore|EOFError"
-        r"|zmq\.error|AsyncEngineDead|RuntimeError: Worker failed|WorkerProc initialization failed",
+        r"|zmq\.error|AsyncEngineDead|RuntimeError: Worker failed|WorkerProc initialization failed"
+        r"|disable CUDA graph by --disable-cuda-graph\. \(Not recommended",
         "The server failed, and the log does not say why",
         "Only what fell over later is in the log; the first exception is not.",
         "Look at the beginning of the log and at the logs of other ranks and nodes; start again with the output of "
