@@ -49,7 +49,7 @@ def server(room: Room) -> Iterator[dict[str, Any]]:
 
 def run(room: Room, *words: str) -> dict[str, Any]:
     """The job at its end; each moment of it was printed on a line."""
-    running = room.sitrep.start("bench", "run", *words, "--json")
+    running = room.sitrep.start("bench", "run", "--json", *words)
     out, err = running.communicate(timeout=400)
     assert running.returncode == 0, out + err
     moments = [json.loads(line) for line in out.splitlines()]
