@@ -19,12 +19,16 @@ _HEAVY = ("fastapi", "sqlmodel", "sqlalchemy", "alembic", "pydantic", "pydantic_
 
 def _commands() -> Iterator[tuple[str, Any]]:
     for name in root.VERBS:
-        command = root.load(name)
-        subcommands = getattr(command, "commands", None)
-        if subcommands is None:
-            yield name, command
-        else:
-            yield from ((f"{name} {sub}", one) for sub, one in subcommands.items())
+        yield from _below(name, root.load(name))
+
+
+def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    subcommands = getattr(command, "commands", None)
+    if subcommands is None:
+        yield name, command
+    else:
+        for sub, one in subcommands.items():
+            yield from _below(f"{name} {sub}", one)
 
 
 def test_every_verb_takes_the_common_options() -> None:

@@ -15,7 +15,6 @@ MOST_BYTES = 512 << 20
 _OTHER_TOOLS = (
     (("batch_size", "input_len", "output_len", "latency"), "a result of sglang.bench_one_batch_server"),
 )  # fmt: skip
-_VLLM = "vllm bench serve"
 _TIME_NOTE = "When it ran is known only from the file's last change."
 
 
@@ -110,9 +109,6 @@ def _result(path: str, run: ParsedBenchmark, mtime: datetime) -> Result:
         "note": " ".join(notes), "artifact": path, "at": ended,
     }  # fmt: skip
     told = {name: value for name, value in vars(server).items() if value is not None}
-    if "model_id" in run.workload:
-        fact["tool"] = _VLLM
-        told.setdefault("model_path", run.workload["model_id"])
     return Result(path, digest(run), fact, told, ended)
 
 
@@ -125,10 +121,9 @@ def digest(run: ParsedBenchmark) -> str:
 
 def _told_time(run: ParsedBenchmark) -> datetime | None:
     """`date` as vLLM's tool and its forks write it, 20260301-140509, by the clock of this machine."""
-    told = run.workload.get("date")
-    if not isinstance(told, str):
+    if run.date is None:
         return None
     try:
-        return datetime.strptime(told, "%Y%m%d-%H%M%S").astimezone(UTC)
+        return datetime.strptime(run.date, "%Y%m%d-%H%M%S").astimezone(UTC)
     except ValueError:
         return None

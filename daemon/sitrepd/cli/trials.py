@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sitrepd.cli import values
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
 from sitrepd.cli.verbs import noun
 
@@ -15,6 +16,9 @@ TABLE = NounTable(
         Field("state", "planned, running, done, failed or skipped."),
         Field("name", "What it is called."),
         Field("why", "Why it failed, or was skipped."),
+        Field("baseline", "The trial that the others are compared with.", flag=True),
+        Field("settings", "FLAG=VALUE that it sets; may be repeated.", values.pairs, many=True, option="set",
+              metavar="PAIR"),
     ),
     (("ID", "id"), ("SWEEP", "sweep"), ("NAME", "name"), ("STATE", "state"), ("LAUNCH", "launch"),
      ("BENCHMARKS", "benchmarks"), ("WHY", "why")),

@@ -44,7 +44,7 @@ _CASES = [
         "missing_dependency", "image cannot be had: lmsysorg/sglang", "podman pull lmsysorg/sglang",
     ),
     (
-        f'{_DOCKER}Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host',
+        f'{_DOCKER}Get "https://registry.example/v2/": dial tcp: lookup registry.example: no such host',
         "missing_dependency", "its registry does not answer", "docker load -i",
     ),
     (

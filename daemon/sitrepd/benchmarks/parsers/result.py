@@ -50,3 +50,5 @@ class ParsedBenchmark:
     line: int
     twin: str | None = None
     """Tells runs apart that measured exactly the same, where these are two all the same."""
+    date: str | None = None
+    """When it ended, as its tool wrote it, by the clock of the machine that measured."""

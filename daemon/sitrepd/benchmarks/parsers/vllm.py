@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -31,12 +32,14 @@ def parse_vllm(document: Mapping[str, Any], filename: str, line: int) -> ParsedB
     """One result, its numbers as Decimal."""
     model = document.get("model_id")
     label = document.get("label")
-    return run_of(
+    run = run_of(
         "vllm bench serve", label if isinstance(label, str) else None, _metrics(document), filename, line,
         workload={name: document.get(name) for name in _WORKLOAD}, notes=_notes(document),
         server=ServerFacts(model_path=model if isinstance(model, str) else None),
         needs="output_throughput" if "output_throughput" in document else "request_throughput",
     )  # fmt: skip
+    date = document.get("date")
+    return replace(run, date=date) if isinstance(date, str) else run
 
 
 def _metrics(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
