@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from sqlmodel import Session
-from tests.checkpoints.telling import latest, make, section_text
+from tests.checkpoints.telling import latest, make
 from tests.daemons import application
 
 from sitrepd.cli.sweep_watch import say_status
@@ -31,7 +31,7 @@ TRIAL  NAME                     STATE  LAUNCH  OUTPUT_THROUGHPUT  RUNS  TO BASEL
 3      speculative-num-steps 2  done   L3      488.58 tok/s       3     -22.3 %      worse, 95 % interval -36.3 to -4.9 %
 4      speculative-num-steps 3  done   L4      481.28 tok/s       3     -23.4 %      worse, 95 % interval -36.4 to -7.0 %
 Best by output_throughput: baseline (628.49, mean of 3 runs).
-"""  # noqa: E501
+"""
 _COMMAND = (
     "python3 -m sglang.launch_server --model-path /opt/models/target --trust-remote-code --tp-size 1 "
     "--mem-fraction-static 0.5 --host 127.0.0.1 --port 30000 --attention-backend triton --sampling-backend pytorch "
@@ -45,7 +45,7 @@ _SECTION = f"""\
   - speculative-num-steps 1: done L2 B4 B5 B6; 531.74 tok/s, -15.4 %, no difference seen, 95 % interval -32.4 to +5.4 %, mean of 3 runs
   - speculative-num-steps 2: done L3 B7 B8 B9; 488.58 tok/s, -22.3 %, worse, 95 % interval -36.3 to -4.9 %, mean of 3 runs
   - speculative-num-steps 3: done L4 B10 B11 B12; 481.28 tok/s, -23.4 %, worse, 95 % interval -36.4 to -7.0 %, mean of 3 runs
-  - Command that is varied: {_COMMAND}"""  # noqa: E501
+  - Command that is varied: {_COMMAND}"""
 
 
 def _as_run_here(db: Session) -> None:
@@ -83,9 +83,9 @@ def test_the_table_of_its_trials(client: TestClient, capsys: pytest.CaptureFixtu
 
 
 def test_its_section_of_a_checkpoint(client: TestClient) -> None:
-    assert section_text(make(client), "sweeps") == _SECTION.splitlines()
+    make(client)
     text = latest(client, budget="full")
-    assert _SECTION in text
+    assert f"## Sweeps\n{_SECTION}\n\n## Models\n" in text
     assert "- B1, B2, B3 baseline: 628.4874 tok/s output_throughput, baseline, mean of 3 runs, on L1" in text
 
 
@@ -108,7 +108,6 @@ def test_what_is_exported_of_it_is_what_was_recorded(client: TestClient) -> None
     exported = [json.loads(line) for line in answer.text.splitlines()]
     recorded = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     for kind in ("sweep", "trial", "benchmark", "launch", "stack", "model"):
-        told, kept = ([one for one in lines if one["type"] == kind] for lines in (exported, recorded))
-        assert len(told) == len(kept)
-        for one, other in zip(told, kept, strict=True):
-            assert {name: one.get(name) for name in other} == other
+        # This machine is a host too, and which of the two is H1 is a matter of time.
+        told, kept = ([{**one, "host": None} for one in lines if one["type"] == kind] for lines in (exported, recorded))
+        assert told == kept
