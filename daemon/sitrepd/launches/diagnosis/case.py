@@ -22,7 +22,8 @@ _CAPTURE = re.compile(
 )
 _SERVE = re.compile(
     r"event_loop|run_batch|process_batch_result|forward_batch_generation|run_busy_loop|in step\b"
-    r"|forward_thread_func|engine_step|run_engine_loop|step_async|in process_model_outputs"
+    r"|forward_thread_func|engine_step|run_engine_loop|step_async|in process_model_outputs|exposed_step"
+    r"|in forward_(?:prefill|decode|fill)_batch"
 )
 _KV = re.compile(
     r"profile_run|init_memory_pool"

@@ -27,6 +27,7 @@ _KILLS = (-9, 137)
 _TERMS = (-15, 143, -2, 130)
 _CHILD_FAILED = re.compile(r"sigquit from a child|SIGQUIT received|Failed core proc|[Ee]ngine core (?:init|proc)")
 _NEAR_LINES = 60
+_LITERAL = re.compile(r"\"([^\"]*)\"")
 _HANG_S = 300.0
 _HARDWARE_MARK = "hardware_fault"
 
@@ -67,6 +68,9 @@ def _of_ends(reading: Reading, beside: Beside, first: Found | None, kernel: Diag
         )
         if whole is not None:
             return whole
+    warned = _of_warning(reading, beside)
+    if warned is not None:
+        return warned
     ended = _of_codes(reading) or _of_exit(reading, beside)
     if ended is not None:
         return kernel if kernel and ended.category == "host_oom_killed" else ended
@@ -171,12 +175,26 @@ def _of_cut(reading: Reading, beside: Beside, incident: Incident) -> Diagnosis |
         asked.texts.append((incident.number, "requires trust_remote_code"))
         case = explain(asked, reading.known)
         return replace(_of_case(reading, beside, case), evidence=_last_place(incident)) if case else None
+    raised = _raised(incident)
+    if raised:
+        says = Incident(incident.number, incident.key, "fatal", phase=incident.phase, kind="line", last=incident.last)
+        says.frames, says.code = incident.frames, incident.code
+        says.texts.append((incident.number, raised))
+        case = explain(says, reading.known)
+        if case is not None and case.rule.standing == "primary":
+            return replace(_of_case(reading, beside, case), evidence=_last_place(incident))
     if incident.who != "warmup":
         return None
     words = Incident(incident.number, incident.key, "fatal", "warmup", incident.phase, kind="line", last=incident.last)
     words.texts.append((incident.number, "Initialization failed. warmup error: " + (incident.frames or [""])[-1]))
     case = explain(words, reading.known)
     return _of_case(reading, beside, case) if case else None
+
+
+def _raised(incident: Incident) -> str:
+    """What the statement says that raises, where the log breaks off before the exception itself."""
+    begin = next((at for at in range(len(incident.code) - 1, -1, -1) if incident.code[at].startswith("raise ")), None)
+    return "" if begin is None else "".join(_LITERAL.findall(" ".join(incident.code[begin:])))
 
 
 def _last_place(incident: Incident) -> tuple[Evidence, ...]:
@@ -257,6 +275,16 @@ def _is_dead(reading: Reading, beside: Beside) -> bool:
         return False
     code = -ended.signal if ended.signal else ended.exit_code
     return bool(code) and code not in _TERMS
+
+
+def _of_warning(reading: Reading, beside: Beside) -> Diagnosis | None:
+    """What was only warned of is the cause where the start has gone no further since."""
+    if reading.warned is None or reading.warned.case is None or reading.signs.stop_at or reading.progress.is_ready:
+        return None
+    if reading.signs.goes_on_between(reading.warned.number, 1 << 62):
+        return None
+    told = _of_case(reading, beside, reading.warned.case)
+    return told if _is_dead(reading, beside) else replace(told, state=reading.progress.state)
 
 
 # --- nothing failed ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import BinaryIO, cast
 
 from sitrepd.launches.diagnosis import conclude, source
 from sitrepd.launches.diagnosis.incidents import Collector, Incident
-from sitrepd.launches.diagnosis.judge import Found, explain, is_worth_a_look, lend_frames
+from sitrepd.launches.diagnosis.judge import Found, explain, is_warning, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known
 from sitrepd.launches.diagnosis.model import Diagnosis
 from sitrepd.launches.diagnosis.prefixes import Line, split
@@ -60,6 +60,7 @@ class Reading:
         self.signs = Signs()
         self.collector = Collector()
         self.single: list[Found] = []
+        self.warned: Found | None = None
         self.last: tuple[int, str] = (0, "")
         self.lines = 0
         self.starts = 0
@@ -85,7 +86,7 @@ class Reading:
         if begins_anew(line):
             self._start_again()
         self.progress.feed(line.record)
-        self.last, self.lines = (number, line.text or raw), self.lines + 1
+        before, self.last, self.lines = self.last, (number, line.text or raw), self.lines + 1
         self.known.learn(line.text)
         sign = self.signs.feed(number, line)
         if self.signs.first_avail_gib is not None:
@@ -94,11 +95,21 @@ class Reading:
         if self.collector.feed(number, line, phase, self.progress.is_ready):
             return
         if sign != "progress" and len(self.single) < _MOST_LINES and is_worth_a_look(line.text, line.level):
-            self._single(number, line, phase)
+            self._single(number, line, phase, of_warning=number - before[0] == 1 and is_warning(before[1]))
+        elif is_warning(line.text) and self.warned is None:
+            self._warning(number, line, phase)
 
-    def _single(self, number: int, line: Line, phase: str) -> None:
+    def _warning(self, number: int, line: Line, phase: str) -> None:
+        """Of warnings only those that CUDA cannot be had mean something by themselves."""
+        incident = Incident(number, line.key, phase=phase, kind="line", is_record=True, last=number)
+        incident.texts.append((number, line.text.strip()[:2000]))
+        case = explain(incident, self.known) if "CUDA initialization" in line.text else None
+        if case is not None and case.rule.category == "driver":
+            self.warned = Found(incident, case)
+
+    def _single(self, number: int, line: Line, phase: str, *, of_warning: bool) -> None:
         incident = Incident(number, line.key, phase=phase, was_ready=self.progress.is_ready, kind="line", last=number)
-        incident.is_record = line.stamped and line.level not in ("ERROR", "CRITICAL", "FATAL")
+        incident.is_record = of_warning or (line.stamped and line.level not in ("ERROR", "CRITICAL", "FATAL"))
         incident.texts.append((number, line.text.strip()[:2000]))
         case = explain(incident, self.known)
         if case is not None:
@@ -111,6 +122,6 @@ class Reading:
             self.signs.deaths or self.signs.ready_at or self.signs.stop_at or self.collector.incidents
         ):
             self.collector.forget()
-            self.single = []
+            self.single, self.warned = [], None
             self.signs = Signs()
             self.progress.restart()

@@ -23,7 +23,7 @@ _ANNOUNCED = re.compile(
     r"(?P<who>[A-Za-z][\w ]{0,40}?(?:\(\w+\))?) hit an exception"
     r"|(?P<failed>EngineCore|WorkerProc|Worker\w*) (?:failed to start|encountered a fatal error)"
     r"|Initialization failed\. (?P<warmup>warmup) error|Error executing method|Exception in worker"
-    r"|(?P<process>Process [\w.:-]+):\s*$|(?P<old>\w+ init state|Exception in ModelRpc\w+):"
+    r"|(?P<process>Process [\w.:-]+):\s*$|(?P<old>\w+ init state|Exception in (?:Model\w+|Controller\w+)):"
 )
 _WORKER_WHO = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller|process|model", re.IGNORECASE)
 _WORKER_KEY = re.compile(r"(?:[A-Z]{2}\d+ ?)+$|EngineCore|(?:Vllm|Ray)?Worker(?:_|Process|Proc|Wrapper| pid)")

@@ -50,6 +50,8 @@ _IGNORED = re.compile(
     r"|Falling back|fallback"
     r"|(?i:retrying)|kill_process_tree called"
 )
+_QUIET = re.compile(r"NCCL (?:INFO|TRACE|VERSION)\b")
+_PYTHON_WARNS = re.compile(r":\d+: [A-Z]\w*Warning: ")
 
 
 @dataclass
@@ -95,8 +97,17 @@ def _said(incident: Incident) -> Iterator[tuple[int, str]]:
         yield incident.texts[0][0], "\n".join(text for _, text in incident.texts)
 
 
+def is_warning(text: str) -> bool:
+    """Whether Python warns here; what the warning says may go on in the next line."""
+    return "Warning: " in text and _PYTHON_WARNS.search(text) is not None
+
+
 def is_worth_a_look(text: str, level: str) -> bool:
-    """Whether a single line may say that something went wrong."""
+    """Whether a single line may say that something went wrong; what NCCL calls a warning is its word for an error."""
+    if _QUIET.search(text) and "NCCL WARN" not in text:
+        return False
+    if level in ("INFO", "DEBUG", "WARNING") and "[c10d]" in text and "timed out after" in text:
+        return True
     if len(text) > 4000 or (level in ("INFO", "DEBUG", "WARNING") and "NCCL WARN" not in text and '"POST ' not in text):
         return False
     return bool(_TRIGGERS.search(text)) and not _IGNORED.search(text)
@@ -105,6 +116,33 @@ def is_worth_a_look(text: str, level: str) -> bool:
 def first_cause(found: list[Found], signs: Signs) -> Found | None:
     """What began it: a special cause, else what often only follows, else an unexplained exception, else aftermath."""
     counted = [one for one in found if _counts(one, signs)]
+    first = _first_of(counted)
+    if first is None or not _is_faint(first):
+        return first
+    firm = _first_of([one for one in counted if not _is_faint(one)])
+    return firm if firm is not None and _outweighs(firm, first, signs) else first
+
+
+def _is_faint(one: Found) -> bool:
+    """Whether it is a line of what an engine often goes on without, and no exception."""
+    if one.case is None or one.incident.kind != "line" or one.case.rule.weight == "fatal":
+        return False
+    return one.case.rule.category in _OFTEN_HARMLESS
+
+
+def _outweighs(firm: Found, faint: Found, signs: Signs) -> bool:
+    """What ended a process, against an earlier line after which the start went on."""
+    case = firm.case
+    ends = bool(firm.incident.causes) or (case is not None and case.rule.weight == "fatal")
+    if firm.number < faint.number or not ends or (case is not None and case.rule.standing == "secondary"):
+        return False
+    went_on = firm.incident.phase != faint.incident.phase or signs.goes_on_between(faint.number, firm.number)
+    if case is not None and case.rule.standing == "primary":
+        return went_on or faint.incident.is_record
+    return went_on and faint.incident.is_record
+
+
+def _first_of(counted: list[Found]) -> Found | None:
     primary = _first(counted, "primary")
     if primary is not None:
         return primary

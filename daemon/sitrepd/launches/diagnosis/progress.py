@@ -27,6 +27,15 @@ _OTHERS = (
 )
 _STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _READY = re.compile(r"Application startup complete|Uvicorn running on|server is listening on")
+_ANSWERED = re.compile(r'"POST /\S+ HTTP/[\d.]+" 200\b|Avg (?:prompt|generation) throughput')
+_ASKED = re.compile(r'"(?:GET|POST) /v1/\S+ HTTP/[\d.]+" 200\b')
+_VLLM = re.compile(r"vLLM API server|Initializing an? (?:V1 )?LLM engine|\(APIServer|\(EngineCore")
+_SGLANG = re.compile(
+    r"\bsglang[./]|Load weight begin|Init torch distributed|Memory pool end|max_total_num_tokens=|get_model_info"
+    r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]+\d+)*\] "
+)
+_WARMUPS = 1
+"""Requests that SGLang sends to itself before it is ready."""
 
 
 class Progress:
@@ -40,9 +49,12 @@ class Progress:
         self._other = ""
         self._left = ""
         self._other_ready = False
+        self._listens = False
+        self._answers = 0
         self.ready = False
         self.suspect = False
         self.is_sglang = False
+        self._is_vllm = False
         self.stood_s = 0.0
         """Seconds from the begin of the distributed init to the last record before its end."""
         self._init_at: datetime | None = None
@@ -53,6 +65,8 @@ class Progress:
             self._note(event)
         if self._init_at is not None and self.phase == "dist_init":
             self._stand(raw)
+        self._recognise(raw)
+        self._hear(raw)
         if not self.is_sglang:
             self._feed_other(raw)
 
@@ -63,7 +77,6 @@ class Progress:
                 self._begun[event.phase] = event.at
                 if event.phase == "dist_init":
                     self._init_at, self.stood_s = event.at, 0.0
-                self.is_sglang |= event.phase != "starting"
             case e.PhaseEnded():
                 self._open.pop(event.phase, None)
                 self._left = event.phase if event.phase != "starting" else self._left
@@ -75,6 +88,23 @@ class Progress:
                 self.restart()
             case _:
                 pass
+
+    def _recognise(self, raw: str) -> None:
+        """By what only one engine writes: the lines of the HTTP server and of the loader are the same in several."""
+        if not self.is_sglang and not self._is_vllm:
+            self._is_vllm = bool(_VLLM.search(raw))
+            self.is_sglang = not self._is_vllm and bool(_SGLANG.search(raw))
+
+    def _hear(self, raw: str) -> None:
+        """Whoever answers requests is ready, whatever the line is that this release announces it with, or none."""
+        if "Application startup complete" in raw:
+            self._listens = True
+        elif "HTTP/" in raw or "throughput" in raw:
+            self._answers += bool(_ANSWERED.search(raw))
+            if self.is_sglang:
+                self.ready = self.ready or (self._listens and self._answers > _WARMUPS)
+            elif self._answers or (self._listens and _ASKED.search(raw)):
+                self._other_ready = True
 
     def _stand(self, raw: str) -> None:
         found = _STAMP.match(raw)
@@ -100,11 +130,12 @@ class Progress:
             False,
             False,
         )
+        self._listens, self._answers = False, 0
         self._open["starting"] = e.PHASE["starting"]
 
     def _feed_other(self, raw: str) -> None:
         if _READY.search(raw):
-            self._other_ready = "sglang" not in raw
+            self._other_ready = self._is_vllm or "is listening on" in raw
         for name, pattern in _OTHERS:
             if pattern.search(raw):
                 self._other, self._other_ready = name, False

@@ -29,6 +29,7 @@ _STOP = re.compile(
     r"SIGTERM received|Gracefully exiting|Received signal (?:15|2)\b|^INFO: +Shutting down|Shutting down$"
     r"|Finished server process"
     r"|^KeyboardInterrupt|crashed with exit code -15|Received SIGTERM|Received SIGINT"
+    r"|slurmstepd: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED"
 )
 _FIRST_AVAIL = re.compile(r"Load weight begin\. avail mem=(?P<gib>-?\d+(?:\.\d+)?) GB")
 _RESTART = re.compile(r"server_args=|vLLM API server version")
@@ -39,7 +40,7 @@ _WORDS = (
     "SIGQUIT", "xit", "dead", "died", "Engine",
     "engine", "Killed", "core dumped", "hutting", "SIGTERM", "SIGINT", "signal",
     "Finished server", "Keyboard", "Gracefully",
-    "include_parent", "xiting", "unable to load",
+    "CANCELLED", "include_parent", "xiting", "unable to load",
 )  # fmt: skip
 
 

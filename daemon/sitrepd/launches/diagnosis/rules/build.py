@@ -6,6 +6,7 @@ import re
 
 from sitrepd.launches.diagnosis.case import Rule
 from sitrepd.launches.diagnosis.rules._make import rule
+from sitrepd.launches.diagnosis.rules.device import OLD_SYMBOLS
 
 _CACHES = "rm -rf ~/.cache/flashinfer ~/.triton/cache ~/.cache/torch_extensions ~/.cache/tvm-ffi"
 
@@ -80,6 +81,6 @@ RULES: tuple[Rule, ...] = (
         "'sglang==VERSION'), in a "
         "fresh environment; torch, torchvision, sglang-kernel (sgl-kernel) and flashinfer must come from the same "
         "release.",
-        needs=lambda case: re.match(r"cu[A-Z]|nvml", case.word("symbol")) is None,
+        needs=lambda case: re.match(rf"(?!{OLD_SYMBOLS})cu[A-Z]|nvml", case.word("symbol")) is None,
     ),
 )

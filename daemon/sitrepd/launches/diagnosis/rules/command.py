@@ -120,18 +120,29 @@ DEPENDENCIES: tuple[Rule, ...] = (
         r"|exec: \"(?P<tool2>[\w./-]+)\": executable file not found|can't open file '(?P<file>[^']+)'"
         r"|(?P<tool3>[\w./-]+): (?:command )?not found"
         r"|Could not load any common_ops library|command not found|: not found$"
-        r"|version .{0,40}is required but|>=[\d.]+ is required|less than the minimum required version|ImportError: ",
+        r"|version .{0,40}is required but|>=[\d.]+ is required|less than the minimum required version|ImportError: "
+        r"|requires? [\"'`](?P<dist2>[\w.-]+)[\"'`](?: to be)? installed"
+        r"|[\"'`]?(?P<dist3>[\w.-]+)[\"'`]? is required(?:,)? but (?:it )?(?:is not|isn't|was not|could not be)"
+        r" (?:installed|found|available|imported)",
         lambda case: f"Something that the engine needs is missing: {_missing(case)}",
         "A Python module, tool or shared library is absent from this environment, or is a version without what is "
         "asked of it.",
         lambda case: _install(case),
         needs=lambda case: "py-spy" not in case.found.string and "Ignore import error" not in case.found.string,
     ),
+    rule(
+        "missing_dependency",
+        r"(?:^|[\s`'\"(:])(?:pip3?|uv pip) install (?:-U |--upgrade )?['\"`]?(?P<dist>\w[\w-]*)",
+        lambda case: f"Something that the engine needs is missing: {_missing(case)}",
+        "The exception asks for a package that is absent from this environment, or is too old.",
+        lambda case: _install(case),
+        on="block",
+    ),
 )
 
 
 def _missing(case: Case) -> str:
-    for name in ("module", "library", "dist", "tool", "tool2", "tool3", "file", "package"):
+    for name in ("module", "library", "dist", "dist2", "dist3", "tool", "tool2", "tool3", "file", "package"):
         if case.word(name):
             return case.word(name)
     return case.incident.cause[1][:120]
@@ -140,6 +151,9 @@ def _missing(case: Case) -> str:
 def _install(case: Case) -> str:
     module, library = case.word("module"), case.word("library")
     tool = case.word("tool") or case.word("tool2") or case.word("tool3") or case.word("file")
+    package = case.word("dist2") or case.word("dist3")
+    if package:
+        return f"pip install {package} into the environment of the server (which python; pip check shows other gaps)."
     asked = re.search(r"pip3? install ([\w.=<>\[\]'\" -]+)", case.text)
     if asked:
         return f"pip install {asked[1].strip()}"

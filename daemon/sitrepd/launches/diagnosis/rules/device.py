@@ -7,6 +7,13 @@ from sitrepd.launches.diagnosis.rules._make import rule
 
 _RESET = "dmesg -T | grep -iE 'xid|nvrm|ecc'; nvidia-smi -q -d ECC,PAGE_RETIREMENT; then reset the GPU or reboot"
 
+OLD_SYMBOLS = (
+    r"cu(?:Init|DriverGetVersion|ModuleLoad\w*|ModuleUnload|ModuleGet(?:Function|Global)|LaunchKernel|FuncGetAttribute"
+    r"|FuncSetCacheConfig|DeviceGet(?:Attribute|Count|Name)?|CtxGetCurrent|GetErrorString|Mem(?:Alloc|Free|cpy\w*))"
+    r"(?:_v2)?\b"
+)
+"""Every driver in use has these: a library that misses one was linked without the driver's library."""
+
 FAULTS: tuple[Rule, ...] = (
     rule(
         "hardware_fault",
@@ -68,7 +75,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "driver",
-        r"undefined symbol: (?P<symbol>cu[A-Z]\w+|nvml\w+)",
+        rf"undefined symbol: (?P<symbol>(?!{OLD_SYMBOLS})cu[A-Z]\w+|nvml\w+)",
         "The NVIDIA driver is too old: it lacks {symbol}",
         "A library calls {symbol}, which the installed driver does not have.",
         "nvidia-smi (see Driver Version); install a newer driver, or the build of the engine for this CUDA version.",

@@ -118,7 +118,8 @@ RULES: tuple[Rule, ...] = (
         "nccl_error",
         r"Timed out after \d+ seconds? waiting for clients|client socket has timed out|wait timeout after \d+ms"
         r"|store->get\(.*got error|Timeout waiting for key|DistStoreError|rendezvous .*(?:timed? ?out|failed)"
-        r"|RendezvousTimeout|client socket has failed to connect|DistNetworkError.*gai error",
+        r"|RendezvousTimeout|waitForInput: .* timed out after \d+ms"
+        r"|client socket has failed to connect|DistNetworkError.*gai error",
         "The ranks did not find each other in time",
         "The rendezvous of the ranks failed: a rank or a node did not come, or the address of the first one is not "
         "reachable.",

@@ -69,6 +69,15 @@ RULES: tuple[Rule, ...] = (
         "Read that code, then add --trust-remote-code to the command.",
     ),
     rule(
+        "remote_code",
+        r"EOFError: EOF when reading a line",
+        "The model brings code of its own, which was not allowed to run",
+        "Whether its code may run was asked on a terminal, and a server has none to answer on.",
+        "Read that code, then add --trust-remote-code to the command.",
+        frames=r"in resolve_trust_remote_code",
+        on="block",
+    ),
+    rule(
         "model_not_found",
         r"Repo id must (?:be in the form|use alphanumeric)|is not a local folder and is not a valid model identifier"
         r"|RepositoryNotFoundError"
@@ -82,7 +91,8 @@ RULES: tuple[Rule, ...] = (
         r"|does not appear to have a file named config\.json|No such file or directory: '[^']*config\.json'"
         r"|model (?:path|directory) .{0,200}(?:does not exist|not found)"
         r"|Invalid repository ID or local directory|[Cc]an't load (?:the )?(?:config|configuration|tokenizer"
-        r"|model) for '|No config file found|not a valid (?:model|repo) (?:id|identifier|name)|File Not Found for url"
+        r"|model|image processor|feature extractor) (?:for|of) '"
+        r"|No config file found|not a valid (?:model|repo) (?:id|identifier|name)|File Not Found for url"
         r"|Failed to (?:download|resolve|load) (?:the )?(?:model|config) from (?:hub|huggingface|ModelScope)"
         r"|Max retries exceeded with url: /\S+/(?:resolve|raw|tree)/|huggingface\.co'?, port=443"
         r"|Either ensure you have permission|make sure the path to the model directory"

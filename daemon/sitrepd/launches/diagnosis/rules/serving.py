@@ -62,6 +62,17 @@ RULES: tuple[Rule, ...] = (
         standing="follows",
     ),
     rule(
+        "health_check_failed",
+        r"TimeoutError|Abort request",
+        "The running server did not answer its own health check in time",
+        "The request that checks its health waited in vain for a token: the scheduler is stuck or very busy.",
+        "py-spy dump --pid of the scheduler; SGLANG_HEALTH_CHECK_TIMEOUT=60 and --chunked-prefill-size 2048 if it is "
+        "only busy.",
+        frames=r"in health_generate",
+        on="block",
+        standing="follows",
+    ),
+    rule(
         "request_rejected",
         r"(?:[Ii]nput|[Pp]rompt|request).{0,80}(?:is longer than|exceeds?|longer than|too long).{0,80}(?:context|max"
         r"|allowed|limit)|maximum context length is (?P<most>\d+)"

@@ -1,0 +1,101 @@
+"""What is told early and gone on after does not hide what ended the server; alone it may still be the cause."""
+
+from __future__ import annotations
+
+import pytest
+from tests.launches.diagnosis.corpus import Entry, entries
+
+from sitrepd.launches.diagnosis import diagnose
+from sitrepd.launches.launchers.base import Exit
+
+SGLANG = [
+    "[2026-11-02 10:00:01] server_args=ServerArgs(model_path='/models/kimi', port=30000, tp_size=8)",
+    "[2026-11-02 10:00:05 TP0] Init torch distributed begin.",
+]
+ASIDES = [
+    "[2026-11-02 10:00:03] Skipping import of cpp extensions: /x/_C.abi3.so: undefined symbol: _ZN3c105ErrorC2E",
+    "[2026-11-02 10:00:03] deep_gemm is left out: No module named 'deep_gemm'",
+    "[2026-11-02 10:00:03 TP0] FlashAttention 3 is left out, it is only supported on SM90",
+    "box:1:1 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file",
+]
+ENDS = {
+    "gpu_count": "torch.AcceleratorError: CUDA error: invalid device ordinal",
+    "memory_kv_pool": "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+    "weights_corrupt": "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+    "cuda_illegal_memory": "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+}
+FALL = "[2026-11-02 10:00:12] Received sigquit from a child process. It usually means the child failed."
+UVICORN = [
+    "INFO:     Started server process [1]",
+    "INFO:     Waiting for application startup.",
+    "INFO:     Application startup complete.",
+]
+VLLM = "(APIServer pid=155) INFO 11-28 15:28:00 [api_server.py:2052] vLLM API server version 0.11.2"
+POST = 'INFO:     127.0.0.1:43490 - "POST /generate HTTP/1.1" 200 OK'
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize("category", ENDS)
+def test_asides_do_not_hide_the_end(aside: str, category: str) -> None:
+    hit = [
+        "[2026-11-02 10:00:11 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/x/sglang/srt/managers/scheduler.py", line 3410, in run_scheduler_process',
+        ENDS[category],
+        "",
+    ]
+    assert diagnose([*SGLANG, aside, *hit, FALL]).category == category
+
+
+@pytest.mark.parametrize(("place", "category"), [(0, "abi_mismatch"), (1, "missing_dependency")])
+def test_alone_an_aside_is_the_cause(place: int, category: str) -> None:
+    assert diagnose([*SGLANG, ASIDES[place], FALL]).category == category
+
+
+@pytest.mark.parametrize("entry", [one for one in entries() if one.category], ids=lambda entry: entry.name)
+def test_asides_before_any_failure_change_nothing(entry: Entry) -> None:
+    assert diagnose([*ASIDES[3:], *entry.lines]).category == entry.category
+
+
+def test_nccl_warning_before_a_hang_stays_the_cause() -> None:
+    told = diagnose(
+        [
+            *SGLANG,
+            "box:1:9 [0] misc/shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/nccl-v2 to 9637892 bytes",
+            "[2026-11-02 10:10:11 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+            '  File "/x/torch/distributed/distributed_c10d.py", line 2726, in broadcast',
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, unhandled system error",
+            FALL,
+        ]
+    )
+    assert told.category == "shm_exhausted"
+
+
+@pytest.mark.parametrize(
+    ("lines", "state"),
+    [
+        ([VLLM, *UVICORN], "ready"),
+        ([VLLM, *UVICORN, "slurmstepd: error: *** JOB 6753 ON gpu04 CANCELLED AT 2026-01-07 DUE TO TIME LIMIT ***"], "exited"),
+        ([VLLM, "(APIServer pid=155) INFO:     Started server process [155]"], "warming"),
+        ([*UVICORN, 'INFO:     10.64.10.54:47584 - "GET /v1/models HTTP/1.1" 200 OK'], "ready"),
+        (["(APIServer pid=1) INFO 10-25 13:18:02 [loggers.py:127] Engine 000: Avg prompt throughput: 5.1 tokens/s"], "ready"),
+        (UVICORN, "warming"),
+        ([f"[2026-11-02 10:00:30] {line}" for line in UVICORN], "warming"),
+        ([*SGLANG, *UVICORN], "warming"),
+        ([*SGLANG, *UVICORN, POST], "warming"),
+        ([*SGLANG, *UVICORN, POST, POST], "ready"),
+    ],
+)  # fmt: skip
+def test_whoever_answers_is_ready(lines: list[str], state: str) -> None:
+    told = diagnose(lines)
+    assert (told.state, told.category) == (state, None)
+
+
+def test_warning_of_the_driver_is_no_failure_yet() -> None:
+    warning = (
+        "/x/torch/cuda/__init__.py:182: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old "
+        "(found version 12040)."
+    )
+    told = diagnose([warning])
+    assert (told.state, told.category, told.evidence[0].line) == ("starting", "driver", 1)
+    assert diagnose([*SGLANG, warning, *SGLANG[1:], "[2026-11-02 10:01:00 TP0] Load weight begin."]).category is None
+    assert diagnose([warning], exit=Exit(known=True, exit_code=1)).state == "failed"
