@@ -186,6 +186,7 @@ def waiting(store: Path, **env: str) -> subprocess.Popen[str]:
     return found
 
 
+@pytest.mark.slow
 def test_who_waits_in_the_background_is_woken_with_what_has_happened_and_only_then(tmp_path: Path) -> None:
     with running_daemon(tmp_path / "store") as daemon:
         session = daemon.client.post(f"{API}/sessions", json={"name": "work"}).json()["id"]

@@ -74,7 +74,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(max_size=5), _VALUES, max_size=4), _VALUES, st.sampled_from([None, 1, 4, "\t"]))
 def test_any_document_takes_any_value(told: dict[str, object], value: object, indent: int | str | None) -> None:
     text = json.dumps(told, indent=indent)

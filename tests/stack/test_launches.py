@@ -29,6 +29,7 @@ def stack_of(daemon: Daemon, number: str) -> dict[str, Any]:
     return wait_until(found) or {}
 
 
+@pytest.mark.slow
 def test_launches_are_asked_once_at_the_lowest_priority(tmp_path: Path):
     serving = make_environment(tmp_path / "serving")
     serving.install("sglang", "0.5.16")
@@ -61,6 +62,7 @@ def test_launches_are_asked_once_at_the_lowest_priority(tmp_path: Path):
         assert daemon.client.get("/api/v1/stacks").json()["count"] == 2
 
 
+@pytest.mark.slow
 def test_what_cannot_be_known_is_said(tmp_path: Path):
     script = tmp_path / "serve.sh"
     script.write_text("#!/bin/sh\nsleep 60\n/no/such/python -m sglang.launch_server\n")

@@ -60,6 +60,7 @@ def _over(app: TestClient, sweep: str) -> dict[str, Any]:
     return _until(app, sweep, lambda told: told["state"] in ("done", "failed", "paused"))
 
 
+@pytest.mark.slow
 def test_a_sweep_is_carried_out_and_says_what_won(app: TestClient, play: Play) -> None:
     told = _over(app, _run(app, play.sweep()))
     assert (told["state"], told["over"], told["left"]) == ("done", 3, 0)

@@ -32,6 +32,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         yield found
 
 
+@pytest.mark.slow
 def test_the_daemon_loads_nothing_of_it_until_it_is_asked_for(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from sitrepd.app import create_app; from sitrepd.settings import load_settings;"
@@ -170,6 +171,7 @@ def test_what_there_is_not_is_an_error_of_the_protocol(daemon: Daemon, mode: str
     assert "resume" in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [MODERN, pytest.param(LEGACY, marks=pytest.mark.slow)])
 def test_a_wait_shows_progress_and_ends_with_the_server(daemon: Daemon, mode: str, tmp_path: Path) -> None:
     gate, seen = tmp_path / "gate", []
@@ -201,6 +203,7 @@ def test_a_wait_shows_progress_and_ends_with_the_server(daemon: Daemon, mode: st
         daemon.client.post(f"{API}/launches/{launch}/stop", json={"grace_s": 1, "wait_s": 30})
 
 
+@pytest.mark.slow
 def test_a_client_that_goes_away_ends_its_wait(daemon: Daemon, tmp_path: Path) -> None:
     told = {"argv": ["sleep", "600"], "cwd": str(tmp_path), "engine": "generic"}
     launch = daemon.client.post(f"{API}/launches", json=told).json()["id"]
