@@ -13,9 +13,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = b"ok"
         if self.path == "/metrics":
             body = (
-                f'sglang:generation_tokens_total{{is_streaming="true"}} {100 * answered}.0\\n'
+                f'sglang:generation_tokens_total{{is_streaming="true"}} {101 * answered}.0\\n'
                 f'sglang:generation_tokens_total{{is_streaming="false"}} 7.0\\n'
                 f'sglang:prompt_tokens_total{{model="m"}} {50 * answered}.0\\n'
+                f'sglang:num_requests_total{{model="m"}} {answered}.0\\n'
                 f'sglang:spec_verify_calls_total{{model="m"}} {40 * answered}.0\\n'
                 f'sglang:cached_tokens_total{{cache_source="device"}} {10 * answered}.0\\n'
             ).encode()

@@ -87,7 +87,7 @@ def test_repeats_are_runs_of_one_configuration(bench: Bench) -> None:
 
 
 def test_what_the_server_counted_belongs_to_the_run(bench: Bench) -> None:
-    """A hundred tokens in forty steps for each request, whatever came before."""
+    """A token by the prefill and a hundred in forty steps for each request, whatever came before."""
     job = bench.ended(bench.run()["id"])
     told = bench.benchmark(job["benchmarks"][0])
     values = {name: one["value"] for name, one in told["metrics"].items()}

@@ -1,6 +1,8 @@
 """A sweep of EAGLE-3 steps that was run on an H200 with SGLang 0.5.16, and what was printed of it there.
 
 The draft model was never trained: it costs time and accepts nothing, so that no speculation is best.
+Its accept lengths stand as they were written then, 1.0217: 752 tokens in 736 steps, with the one that each of 16 prefills
+yielded. They are 1.0 as counted now (`tests/benchmarks/test_counters.py`), and the acceptance that is fitted here with them.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def test_its_section_of_a_checkpoint(client: TestClient) -> None:
 def test_the_model_says_that_no_speculation_is_best(client: TestClient) -> None:
     told = client.get(f"{_API}/comparison/speculative").json()
     assert told["best"] == [0]
-    assert told["acceptance"] < 0.05
+    assert told["acceptance"] == pytest.approx(0.0217, abs=0.001)  # nothing was accepted: see above
     measured = [row for row in told["rows"] if "measured" in row]
     assert [(row["steps"], row["ids"]) for row in measured] == [
         (1, ["B4", "B5", "B6"]), (2, ["B7", "B8", "B9"]), (3, ["B10", "B11", "B12"]),

@@ -70,12 +70,8 @@ def between(before: Reading, after: Reading) -> list[Metric]:
     grown = {key: value - before.counted.get(key, 0.0) for key, value in after.counted.items()}
     if any(value < 0 for value in grown.values()):
         return []
-    found: list[Metric] = []
-    generated, verified = grown.get("generated", 0.0), grown.get("verified", 0.0)
-    if verified > 0 and "accepted" in grown:
-        found.append(_metric("accept_length", 1 + grown["accepted"] / verified))
-    elif verified > 0 and generated > 0:
-        found.append(_metric("accept_length", generated / verified))
+    length = _accept_length(grown)
+    found = [_metric("accept_length", length)] if length is not None else []
     if grown.get("drafted", 0.0) > 0:
         found.append(_metric("accept_rate", grown.get("accepted", 0.0) / grown["drafted"]))
     asked = grown.get("looked_up") or grown.get("prompted") or 0.0
@@ -84,6 +80,24 @@ def between(before: Reading, after: Reading) -> list[Metric]:
     if grown.get("retracted", 0.0) > 0:
         found.append(Metric("retracted", Decimal(round(grown["retracted"])), "requests", "lower"))
     return found
+
+
+def _accept_length(grown: Mapping[str, float]) -> float | None:
+    """Tokens that a step which verified yielded, its own one included.
+
+    SGLang counts what requests that have ended were given, and the first token of each (and of each time that it was
+    retracted and began anew) is the prefill's and no step's: 8 tokens in 7 steps of one request are 1.0. What its
+    client writes as accept length is of the whole life of the server with all warm-ups, so this is surer for a run.
+    """
+    verified = grown.get("verified", 0.0)
+    if verified <= 0:
+        return None
+    if "accepted" in grown:
+        return 1 + grown["accepted"] / verified
+    if not grown.get("generated") or not grown.get("requests"):
+        return None
+    prefilled = grown["requests"] + grown.get("retracted", 0.0)
+    return max(1.0, (grown["generated"] - prefilled) / verified)
 
 
 def from_lines(lines: Iterable[Any]) -> list[Metric]:
