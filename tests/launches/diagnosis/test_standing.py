@@ -16,6 +16,9 @@ ASIDES = [
     "[2026-11-02 10:00:03] Skipping import of cpp extensions: /x/_C.abi3.so: undefined symbol: _ZN3c105ErrorC2E",
     "[2026-11-02 10:00:03] deep_gemm is left out: No module named 'deep_gemm'",
     "[2026-11-02 10:00:03 TP0] FlashAttention 3 is left out, it is only supported on SM90",
+    "sh: 1: nvcc: not found",
+    "Warning: could not use the fast path: No module named 'flash_attn_interface'",
+    "/bin/sh: 1: lspci: not found",
     "box:1:1 [0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file",
 ]
 ENDS = {
@@ -53,7 +56,60 @@ def test_alone_an_aside_is_the_cause(place: int, category: str) -> None:
 
 @pytest.mark.parametrize("entry", [one for one in entries() if one.category], ids=lambda entry: entry.name)
 def test_asides_before_any_failure_change_nothing(entry: Entry) -> None:
-    assert diagnose([*ASIDES[3:], *entry.lines]).category == entry.category
+    assert diagnose([*ASIDES[-1:], *entry.lines]).category == entry.category
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize(
+    ("end", "category"),
+    [
+        ("Killed", "host_oom_killed"),
+        ("[2026-11-02 10:00:12] Subprocess scheduler_0 (pid=81) crashed with exit code -9.", "host_oom_killed"),
+        ("[2026-11-02 10:00:12 TP0] Watchdog timeout (self.watchdog_timeout=300)", "watchdog_timeout"),
+        ("box:1:9 [0] NCCL WARN Error while creating shared memory segment /dev/shm/nccl-v2", "shm_exhausted"),
+    ],
+)
+def test_asides_do_not_hide_how_a_process_ended(aside: str, end: str, category: str) -> None:
+    assert diagnose([*SGLANG, aside, end]).category == category
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+def test_asides_of_a_start_that_goes_on_are_no_failure(aside: str) -> None:
+    assert diagnose([aside, *SGLANG]).category is None
+
+
+def test_traceback_of_a_warning_does_not_hide_the_end() -> None:
+    warned = [
+        f"(EngineCore_DP0 pid=271) WARNING 10-25 13:01:01 [importing.py:31] {line}"
+        for line in (
+            "Traceback (most recent call last):",
+            '  File "/x/vllm/utils/importing.py", line 29, in probe',
+            "    import deep_ep",
+            "ModuleNotFoundError: No module named 'deep_ep'",
+        )
+    ]
+    failed = [
+        f"(EngineCore_DP0 pid=271) ERROR 10-25 13:01:08 [core.py:708] {line}"
+        for line in (
+            "EngineCore failed to start.",
+            "Traceback (most recent call last):",
+            '  File "/x/vllm/v1/worker/gpu_worker.py", line 183, in init_device',
+            ENDS["gpu_count"],
+        )
+    ]
+    assert diagnose([VLLM, *warned, *failed]).category == "gpu_count"
+
+
+def test_compiler_that_says_fatal_goes_before_an_exception_that_no_rule_knows() -> None:
+    hit = [
+        "[2026-11-02 10:00:11 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/x/sglang/srt/managers/scheduler.py", line 3410, in run_scheduler_process',
+        "AttributeError: 'NoneType' object has no attribute 'run'",
+        "",
+    ]
+    fatal = "nvcc fatal   : Unsupported gpu architecture 'compute_120a'"
+    assert diagnose([*SGLANG, fatal, *hit, FALL]).category == "jit_compile"
+    assert diagnose([*SGLANG, ASIDES[1], *hit, FALL]).category == "scheduler_exception"
 
 
 def test_nccl_warning_before_a_hang_stays_the_cause() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sitrepd.launches.diagnosis.case import Case
 from sitrepd.launches.diagnosis.incidents import Incident, is_of_worker
-from sitrepd.launches.diagnosis.judge import Found, explain, first_cause, of_requests
+from sitrepd.launches.diagnosis.judge import Found, explain, faintness, first_cause, of_requests
 from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
 from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
@@ -51,7 +51,8 @@ def conclude(reading: Reading, beside: Beside) -> Diagnosis:
     found = reading.found()
     first = first_cause(found, reading.signs)
     if first is not None and first.case is not None and first.case.rule.standing == "primary":
-        return _of_case(reading, beside, first.case)
+        killed = _of_codes(reading) if faintness(first) > 1 else None
+        return killed or _of_case(reading, beside, first.case)
     return _of_ends(reading, beside, first, kernel) or _alive(reading, beside, found)
 
 

@@ -194,6 +194,7 @@ class Collector:
     def _begin(self, number: int, line: Line, phase: str, ready: bool) -> Incident:
         """SGLang stamps the first line of a traceback alone, so what follows without a stamp is its rest."""
         new = Incident(number, line.key, phase=phase, was_ready=ready, last=number)
+        new.is_record = line.level == "WARNING"
         if line.stamped:
             self._open[""] = new
         self._open[line.key] = new

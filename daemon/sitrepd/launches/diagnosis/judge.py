@@ -51,6 +51,7 @@ _IGNORED = re.compile(
     r"|(?i:retrying)|kill_process_tree called"
 )
 _QUIET = re.compile(r"NCCL (?:INFO|TRACE|VERSION)\b")
+_SAYS_ERROR = re.compile(r"\b(?i:error|fatal)\b|[a-z]Error\b|NCCL WARN")
 _PYTHON_WARNS = re.compile(r":\d+: [A-Z]\w*Warning: ")
 
 
@@ -117,25 +118,31 @@ def first_cause(found: list[Found], signs: Signs) -> Found | None:
     """What began it: a special cause, else what often only follows, else an unexplained exception, else aftermath."""
     counted = [one for one in found if _counts(one, signs)]
     first = _first_of(counted)
-    if first is None or not _is_faint(first):
+    if first is None or not faintness(first):
         return first
-    firm = _first_of([one for one in counted if not _is_faint(one)])
+    firm = _first_of([one for one in counted if faintness(one) < faintness(first)])
     return firm if firm is not None and _outweighs(firm, first, signs) else first
 
 
-def _is_faint(one: Found) -> bool:
-    """Whether it is a line of what an engine often goes on without, and no exception."""
-    if one.case is None or one.incident.kind != "line" or one.case.rule.weight == "fatal":
-        return False
-    return one.case.rule.category in _OFTEN_HARMLESS
+def faintness(one: Found) -> int:
+    """2 for a line of what an engine often goes on without, 1 where it is called an error, 0 for all else."""
+    incident = one.incident
+    if one.case is None or one.case.rule.weight == "fatal" or one.case.rule.category not in _OFTEN_HARMLESS:
+        return 0
+    if incident.kind == "traceback":
+        return 1 if incident.weight == "weak" and (incident.is_record or not incident.frames) else 0
+    return 1 if _SAYS_ERROR.search(incident.texts[0][1]) else 2
 
 
 def _outweighs(firm: Found, faint: Found, signs: Signs) -> bool:
-    """What ended a process, against an earlier line after which the start went on."""
+    """What ended a process, against an earlier line; one that is called an error must have been gone on after."""
     case = firm.case
-    ends = bool(firm.incident.causes) or (case is not None and case.rule.weight == "fatal")
-    if firm.number < faint.number or not ends or (case is not None and case.rule.standing == "secondary"):
+    if firm.number < faint.number or (case is None and not firm.incident.causes):
         return False
+    if case is not None and case.rule.standing == "secondary":
+        return False
+    if faintness(faint) > 1:
+        return True
     went_on = firm.incident.phase != faint.incident.phase or signs.goes_on_between(faint.number, firm.number)
     if case is not None and case.rule.standing == "primary":
         return went_on or faint.incident.is_record
@@ -236,6 +243,9 @@ def _counts(one: Found, signs: Signs) -> bool:
     if death and death - incident.last <= _NEAR_DEATH_LINES:
         return True
     if incident.is_record and one.case is not None and one.case.rule.category in _OFTEN_HARMLESS:
+        return False
+    told = one.case is not None and one.case.rule.standing == "primary" and faintness(one) > 1
+    if told and signs.record_at > incident.last:
         return False
     return not signs.goes_on_between(incident.last, 1 << 62)
 

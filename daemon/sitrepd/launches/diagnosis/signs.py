@@ -51,6 +51,8 @@ class Signs:
     ready_at: int = 0
     progress_at: int = 0
     stop_at: int = 0
+    record_at: int = 0
+    """The last record of the engine's log that names no trouble by its level."""
     deaths: list[tuple[int, str]] = field(default_factory=list)
     codes: list[tuple[int, str, int]] = field(default_factory=list)
     progress: list[int] = field(default_factory=list)
@@ -59,6 +61,8 @@ class Signs:
     def feed(self, number: int, line: Line) -> Literal["", "progress", "death", "stop"]:
         """What kind of sign the line is."""
         text = line.text
+        if line.stamped and line.level in ("", "INFO"):
+            self.record_at = number
         if len(text) > 4000 or not any(word in text for word in _WORDS):
             return ""
         if _STOP.search(text):
