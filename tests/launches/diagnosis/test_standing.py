@@ -155,3 +155,8 @@ def test_warning_of_the_driver_is_no_failure_yet() -> None:
     assert (told.state, told.category, told.evidence[0].line) == ("starting", "driver", 1)
     assert diagnose([*SGLANG, warning, *SGLANG[1:], "[2026-11-02 10:01:00 TP0] Load weight begin."]).category is None
     assert diagnose([warning], exit=Exit(known=True, exit_code=1)).state == "failed"
+
+
+def test_words_about_nccl_are_not_nccls() -> None:
+    assert diagnose(["RuntimeError: address already in use after NCCL INFO channel setup"]).category == "port_in_use"
+    assert diagnose(["address already in use after NCCL INFO channel setup over NET/Socket"]).category == "port_in_use"

@@ -50,7 +50,7 @@ _IGNORED = re.compile(
     r"|Falling back|fallback"
     r"|(?i:retrying)|kill_process_tree called"
 )
-_QUIET = re.compile(r"NCCL (?:INFO|TRACE|VERSION)\b")
+_QUIET = re.compile(r"\[\d+\] NCCL (?:INFO|TRACE)\b")
 _SAYS_ERROR = re.compile(r"\b(?i:error|fatal)\b|[a-z]Error\b|NCCL WARN")
 _PYTHON_WARNS = re.compile(r":\d+: [A-Z]\w*Warning: ")
 
