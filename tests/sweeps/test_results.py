@@ -109,3 +109,11 @@ def test_the_time_left_follows_from_the_trials_that_were_measured() -> None:
     found = left(trials, 6, now)
     assert (found.trials, found.seconds, found.low, found.high) == (2, 355.0, 210.0, 505.0)
     assert left([_trial("running", 0), _trial("planned")], 2, now).seconds is None
+
+
+def test_a_first_start_that_compiled_its_kernels_does_not_weigh_on_the_others() -> None:
+    """Trials of an H200: 347 s with all kernels to compile, then 224 and 223 s."""
+    now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=824)
+    trials = [_trial("done", 0, 347), _trial("done", 347, 224), _trial("done", 571, 223), _trial("running", 794)]
+    found = left(trials, 4, now)
+    assert (found.trials, found.seconds, found.high) == (0, 194.0, 317.0)

@@ -122,6 +122,8 @@ def say_status(told: dict[str, Any]) -> None:
         then = f"next: {told['next']}" if told.get("next") else "the search chooses the next"
         count = "1 trial is" if told["left"] == 1 else f"{told['left']} trials are"
         output.say(f"{count} left; {then}. {_until(told)}")
+    elif told["state"] == "running" and told.get("remaining_s") is not None:
+        output.say(f"The last trial is under way. {_until(told)}")
 
 
 def _state(one: dict[str, Any]) -> str:

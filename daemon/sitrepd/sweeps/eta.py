@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 _LEAST_SHARE = 0.1
@@ -24,8 +24,9 @@ class Left:
 def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, Any] | None = None) -> Left:
     """`count` is how many trials there will be at the most; `live` are the moments of launches.
 
-    A trial is expected to take what those that were measured to their end took; the quickest and the slowest of them
-    give the range. The first trial has the time left of its start alone, and then nothing can be said of the others.
+    A trial is expected to take what those that were measured to their end took, by the median, so that a first start
+    that compiled its kernels does not weigh on all others; the quickest and the slowest of them give the range. The
+    first trial has the time left of its start alone, and then nothing can be said of the others.
     """
     planned = sum(one.state == "planned" for one in trials) + max(0, count - len(trials))
     took = [
@@ -36,7 +37,7 @@ def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, An
     running = next((one for one in trials if one.state == "running"), None)
     if not took:
         return Left(planned, None)
-    mean, low, high = fmean(took), min(took), max(took)
+    usual, low, high = median(took), min(took), max(took)
     spent: float | None = None
     if running is not None and running.started_at is not None:
         spent = (now - running.started_at).total_seconds()
@@ -49,4 +50,4 @@ def left(trials: Sequence[Any], count: int, now: datetime, live: Mapping[int, An
             rest = max(rest, float(starts or 0.0))
         return float(rest + planned * each)
 
-    return Left(planned, whole(mean), whole(low), whole(high))
+    return Left(planned, whole(usual), whole(low), whole(high))
