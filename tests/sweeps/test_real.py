@@ -13,17 +13,13 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlmodel import Session
 from tests.checkpoints.telling import latest, make
 from tests.daemons import application
 
 from sitrepd.cli.sweep_watch import say_status
-from sitrepd.sweeps import results, store
-from sitrepd.sweeps.models import Sweep
 
 RECORDED = Path(__file__).parent.parent / "data" / "h200-sweep.jsonl"
 _API = "/api/v1/sessions/S1"
-_METRIC = "output_throughput"
 
 _TABLE = """\
 W1 EAGLE-3 steps is done.
@@ -39,6 +35,12 @@ _COMMAND = (
     "--mem-fraction-static 0.5 --host 127.0.0.1 --port 30000 --attention-backend triton --sampling-backend pytorch "
     "--grammar-backend none --enable-metrics --cuda-graph-max-bs 8"
 )
+_DERIVED = (
+    "speculative-num-draft-tokens = speculative_num_steps + 1; "
+    "speculative-algorithm = 'EAGLE3' if speculative_num_steps is not absent else absent; "
+    "speculative-draft-model-path = '/opt/models/draft' if speculative_num_steps is not absent else absent; "
+    "speculative-eagle-topk = 1 if speculative_num_steps is not absent else absent"
+)
 _SECTION = f"""\
 - W1 EAGLE-3 steps (done): 4 of 4 trials over
   - Best by output_throughput: baseline (the baseline itself), 628.49 tok/s, mean of 3 runs; B1 B2 B3
@@ -47,16 +49,8 @@ _SECTION = f"""\
   - speculative-num-steps 1: done L2 B4 B5 B6; 531.74 tok/s, -15.4 %, no difference seen, 95 % interval -32.4 to +5.4 %, mean of 3 runs
   - speculative-num-steps 2: done L3 B7 B8 B9; 488.58 tok/s, -22.3 %, worse, 95 % interval -36.3 to -4.9 %, mean of 3 runs
   - speculative-num-steps 3: done L4 B10 B11 B12; 481.28 tok/s, -23.4 %, worse, 95 % interval -36.4 to -7.0 %, mean of 3 runs
-  - Command that is varied: {_COMMAND}"""
-
-
-def _as_run_here(db: Session) -> None:
-    """What the daemon keeps of a sweep that it runs, and no file carries; the figures are worked out anew."""
-    row = db.get(Sweep, 1)
-    assert row is not None
-    trials = store.trials(db, 1)
-    row.plan = {"metric": _METRIC, "count": len(trials)}
-    row.result = results.compared(db, trials, _METRIC, None)
+  - Parameters: speculative-num-steps absent, 1, 2, 3; {_DERIVED}
+  - Command that is varied, in /tmp/work: {_COMMAND}"""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +58,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with application(tmp_path_factory.mktemp("real") / "store") as found:
         told = found.post("/api/v1/import", params={"name": RECORDED.name}, content=RECORDED.read_bytes())
         assert told.status_code == 201, told.text
-        found.app.state.runtime.store.write(_as_run_here)  # type: ignore[attr-defined]
         yield found
 
 
@@ -82,6 +75,19 @@ def test_the_runs_compared(client: TestClient) -> None:
 def test_the_table_of_its_trials(client: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
     say_status(client.get("/api/v1/sweeps/W1/status").json())
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == _TABLE.splitlines()
+
+
+def test_while_its_last_trial_runs_it_says_how_long_still(
+    client: TestClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = client.get("/api/v1/sweeps/W1/status").json() | {
+        "state": "running", "remaining_s": 194.0, "remaining_low_s": 193.0, "remaining_high_s": 317.0,
+        "done_at": "2026-12-01T13:45:32Z",
+    }  # fmt: skip
+    told["trials"][-1] |= {"state": "running", "step": "loading"}
+    say_status(told)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("The last trial is under way. About 3 min 14 s still (3 min 13 s to 5 min 17 s), until ")
 
 
 def test_its_section_of_a_checkpoint(client: TestClient) -> None:
@@ -113,3 +119,16 @@ def test_what_is_exported_of_it_is_what_was_recorded(client: TestClient) -> None
         # This machine is a host too, and which of the two is H1 is a matter of time.
         told, kept = ([{**one, "host": None} for one in lines if one["type"] == kind] for lines in (exported, recorded))
         assert told == kept
+
+
+def test_its_checkpoint_read_by_another_daemon_says_the_same(client: TestClient, tmp_path: Path) -> None:
+    make(client)
+    document = latest(client, format="json", budget="full")
+    with application(tmp_path / "store") as other:
+        told = other.post("/api/v1/import", params={"name": "S1.json"}, content=document.encode())
+        assert told.status_code == 201, told.text
+        names = ("metric", "unit", "count", "over", "trials")
+        first, second = (one.get("/api/v1/sweeps/W1/status").json() for one in (client, other))
+        assert [first[name] for name in names] == [second[name] for name in names]
+        make(other)
+        assert f"## Sweeps\n{_SECTION}\n\n## Models\n" in latest(other, budget="full")

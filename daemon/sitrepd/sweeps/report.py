@@ -8,6 +8,7 @@ from typing import Any
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section, of_now
 from sitrepd.storage import ids
+from sitrepd.sweeps import results, words
 from sitrepd.sweeps.eta import left
 
 _LATEST = 50
@@ -53,43 +54,47 @@ def in_order(trials: Sequence[Any]) -> list[Any]:
 
 
 def items_of(report: Report, row: Any, trials: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    """A sweep and what became of its trials, in their order; of one that was carried out, what won comes before all
-    that is told of single trials."""
+    """A sweep and what became of its trials, in their order; of one that was measured, what won comes before all that
+    is told of single trials."""
     item = _item(report, row, trials)
-    if not item.get("managed"):
-        yield item
-        return
+    varied = _varied(row)
     told = item.pop("trials")
-    yield item | {"priority": _HEAD_PRIORITY}
-    if told:
-        yield {
-            "kind": "trials", "ids": item["ids"], "sweep": item["id"], "trials": told, "priority": _TRIALS_PRIORITY,
-            "command": row.template.get("command") or " ".join(row.template.get("argv") or ())
-            if isinstance(row.template, dict)
-            else None,
-        }  # fmt: skip
+    if not told:
+        yield item | {"varied": varied} | ({"priority": _HEAD_PRIORITY} if item.get("managed") else {})
+        return
+    first = bool(item.get("managed") or item.get("best"))
+    yield item | ({"priority": _HEAD_PRIORITY} if first else {})
+    yield {
+        "kind": "trials", "ids": item["ids"], "sweep": item["id"], "trials": told, "varied": varied,
+    } | ({"priority": _TRIALS_PRIORITY} if first else {}) | r.present(managed=item.get("managed"))  # fmt: skip
+
+
+def _varied(row: Any) -> dict[str, Any]:
+    told = {"parameters": words.parameters(row.parameters), "constraints": words.constraints(row.constraints)}
+    return r.present(**told) | words.template(row.template)
 
 
 def _item(report: Report, row: Any, trials: Sequence[Any]) -> dict[str, Any]:
     public = ids.public_id("W", row.id)
-    by_trial = {one["trial"]: one for one in (row.result or {}).get("rows", ())}
-    unit = (row.result or {}).get("unit")
+    result = results.of_sweep(report.db, row, trials, report.session.best_metric)
+    by_trial = {one["trial"]: one for one in result.get("rows", ())}
+    unit = result.get("unit")
     told = [trial_item(trial, by_trial.get(trial.id), unit) for trial in trials]
     item = {"id": public, "ids": [public], "trials": told} | r.present(
         name=row.name, template=row.template, parameters=row.parameters, constraints=row.constraints, state=row.state,
-        why=row.why,
+        why=row.why, best=_best(trials, by_trial, unit),
     )  # fmt: skip
+    over = sum(one.state not in ("planned", "running") for one in trials)
     if row.plan is None:
-        return item
+        counted = {"count": len(trials), "over": over if all(one.state for one in trials) else None}
+        return item | (r.present(metric=result.get("metric"), **counted) if trials else {})
     following = next((one for one in trials if one.state == "planned"), None)
     present = next((one for one in trials if one.state == "running"), None)
     ahead = left(trials, row.plan.get("count", 0), report.now, report.live.get("launches"))
-    over = sum(one.state not in ("planned", "running") for one in trials)
     count = max(row.plan.get("count", 0), len(trials))
     item |= {"managed": True, "left": ahead.trials, "over": over, "count": count} | r.present(
         metric=row.plan.get("metric"), next=following.name if following is not None else None,
         present=_present(present) if present is not None else None,
-        best=_best(trials, by_trial, unit),
     )  # fmt: skip
     if ahead.seconds is not None and row.state == "running":
         item["live"] = {
@@ -107,6 +112,7 @@ def trial_item(trial: Any, measured: Mapping[str, Any] | None, unit: str | None)
     told = r.present(
         launch=r.public("L", trial.launch_id), benchmarks=trial.benchmarks, state=trial.state, name=trial.name,
         baseline=trial.baseline or None, settings=trial.settings, why=trial.why,
+        label=trial.name or words.settings(trial.settings) or None,
     )  # fmt: skip
     if measured is not None:
         told["measured"] = r.present(
@@ -117,7 +123,7 @@ def trial_item(trial: Any, measured: Mapping[str, Any] | None, unit: str | None)
 
 
 def _best(trials: Sequence[Any], by_trial: Mapping[int, Mapping[str, Any]], unit: str | None) -> Any:
-    names = {trial.id: trial.name for trial in trials}
+    names = {trial.id: trial.name or words.settings(trial.settings) or "a trial" for trial in trials}
     found = [one for one in by_trial.values() if one.get("best")]
     return [
         r.present(

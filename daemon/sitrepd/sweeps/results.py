@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from sitrepd.benchmarks.compare import compare
-from sitrepd.benchmarks.groups import Run
+from sitrepd.benchmarks.compare import BEST_METRIC, compare
+from sitrepd.benchmarks.groups import Run, repeated
 from sitrepd.benchmarks.marks import FAILED, marks_of
 from sitrepd.benchmarks.metrics import Metric, describe, display_text
 from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
@@ -24,9 +24,21 @@ from sitrepd.sweeps.models import Trial
 _MEASURED = ("done", "skipped", "running")
 
 
-def compared(db: Session, trials: Sequence[Trial], metric: str, first: str | None) -> dict[str, Any]:
+def of_sweep(db: Session, row: Any, trials: Sequence[Any], metric: str | None) -> Mapping[str, Any]:
+    """As it was kept when each trial ended; of a sweep that was told or imported, worked out from its benchmarks."""
+    if row.plan is not None:
+        return row.result or {}
+    if not any(trial.benchmarks for trial in trials):
+        return {}
+    found = compared(db, trials, metric or BEST_METRIC, None, by_trial=True)
+    return found if found.get("rows") else {}
+
+
+def compared(
+    db: Session, trials: Sequence[Any], metric: str, first: str | None, *, by_trial: bool = False
+) -> dict[str, Any]:
     """One row for each trial that has measured the metric; of several benchmarks, the `first` decides."""
-    runs = runs_of(db, trials, metric)
+    runs = runs_of(db, trials, metric, by_trial=by_trial)
     chosen = {one: run for one, run in runs.items() if metric in run.metrics and _is_of(run, first)}
     found = compare(list(chosen.values()), metric)
     told = {verdict_id: at for at, row in enumerate(found.rows) for verdict_id in row.ids}
@@ -63,8 +75,12 @@ def first_of(asked: SweepAsked) -> str | None:
     return asked.benchmarks[0].name if len(asked.benchmarks) > 1 else None
 
 
-def runs_of(db: Session, trials: Sequence[Trial], metric: str) -> dict[str, Run]:
-    """The benchmarks of the trials, by id. Each is named after its trial, so that those of one are repeats."""
+def runs_of(db: Session, trials: Sequence[Any], metric: str, *, by_trial: bool = False) -> dict[str, Run]:
+    """The benchmarks of the trials, by id. Each is named after its trial, so that those of one are repeats.
+
+    Those of trials that were told are named as anybody liked: `by_trial` keeps those of two trials apart, and takes a
+    baseline from among them where no trial is said to be it.
+    """
     numbers = {int(one[1:]): trial for trial in trials for one in trial.benchmarks}
     if not numbers:
         return {}
@@ -78,16 +94,17 @@ def runs_of(db: Session, trials: Sequence[Trial], metric: str) -> dict[str, Run]
     for one in found:
         told = Metric(one.name, Decimal(one.text), one.unit, one.better)  # type: ignore[arg-type]
         metrics.setdefault(one.benchmark_id, {})[one.name] = told
-    based = False
+    based, flagged = False, not by_trial or any(trial.baseline for trial in trials)
     runs: dict[str, Run] = {}
     for row in rows:
         trial, own = numbers[row.id or 0], metrics.get(row.id or 0, {})
-        base = bool(trial.baseline) and not based and metric in own
+        base = bool(trial.baseline if flagged else row.baseline) and not based and metric in own
         based = based or base
         runs[f"B{row.id}"] = Run(
-            id=f"B{row.id}", metrics=own, name=row.name, baseline=base, comparable=row.comparable, config=row.config,
-            workload=row.workload, launch=f"L{row.launch_id}" if row.launch_id else None, note=row.note,
-            marks=marks_of(row.marks or (), own[FAILED].value if FAILED in own else None),
+            id=f"B{row.id}", metrics=own, baseline=base,
+            name=f"{repeated(row.name)} ({trial.id})" if by_trial else row.name, comparable=row.comparable,
+            config=row.config, workload=row.workload, launch=f"L{row.launch_id}" if row.launch_id else None,
+            note=row.note, marks=marks_of(row.marks or (), own[FAILED].value if FAILED in own else None),
         )  # fmt: skip
     return runs
 

@@ -11,7 +11,7 @@ from sqlmodel import Session
 from sitrepd.clock import utc_now
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
-from sitrepd.sweeps import store
+from sitrepd.sweeps import results, store
 from sitrepd.sweeps.eta import left
 from sitrepd.sweeps.models import Sweep, Trial
 
@@ -61,7 +61,9 @@ class SweepStatus(BaseModel):
 
 
 def status(db: Session, runtime: Runtime, row: Sweep) -> SweepStatus:
-    trials, plan, result, now = store.trials(db, row.id or 0), row.plan or {}, row.result or {}, utc_now()
+    trials, plan, now = store.trials(db, row.id or 0), row.plan or {}, utc_now()
+    session: Any = db.get(runtime.registry.by_word["session"].table, row.session_id)
+    result = results.of_sweep(db, row, trials, session.best_metric if session is not None else None)
     measured = {one["trial"]: one for one in result.get("rows", ())}
     count = max(plan.get("count", 0), len(trials))
     ahead = left(trials, count, now, runtime.live.get("launches"))
@@ -71,7 +73,7 @@ def status(db: Session, runtime: Runtime, row: Sweep) -> SweepStatus:
         name=row.name,
         state=row.state,
         why=row.why,
-        metric=plan.get("metric"),
+        metric=plan.get("metric") or result.get("metric"),
         unit=result.get("unit"),
         method=result.get("method"),
         trials=[_trial(one, measured.get(one.id), now) for one in trials],
