@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.cli.running import Sitrep
 from tests.daemons import running_daemon
@@ -42,6 +43,7 @@ def test_the_description_says_number(client: TestClient) -> None:
     assert shapes["Measure-Output"]["properties"]["value"]["anyOf"] == [{"type": "number"}, {"type": "integer"}]
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_them_so(tmp_path: Path) -> None:
     sitrep = Sitrep(tmp_path / "store", tmp_path)
     with running_daemon(sitrep.store):

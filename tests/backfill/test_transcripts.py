@@ -235,6 +235,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sitrep, D
         yield sitrep, daemon
 
 
+@pytest.mark.slow
 def test_twice_is_as_once_and_secrets_are_replaced(served: tuple[Sitrep, Daemon], tmp_path: Path) -> None:
     sitrep, daemon = served
     path = transcript(tmp_path / "c.jsonl", claude())

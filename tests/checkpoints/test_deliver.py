@@ -56,6 +56,7 @@ def test_what_has_changed_since_is_told_by_ids_and_in_full(client: TestClient) -
     assert len(client.get(f"{API}/checkpoints").json()["data"]) == 1
 
 
+@pytest.mark.slow
 def test_a_launch_that_failed_since_is_told_once(client: TestClient) -> None:
     tell_reference(client)
     make(client)
@@ -75,6 +76,7 @@ def test_a_new_run_stands_in_a_table_of_its_own(client: TestClient) -> None:
     assert "\n| B5 3 steps | 91.5 tok/s | +3.0 % |" in delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1000, 1500, "500t", "9000"])
 def test_the_budget_counts_all_that_is_printed(client: TestClient, budget: int | str) -> None:
     tell_reference(client)

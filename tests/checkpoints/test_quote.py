@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,6 +79,7 @@ HEADS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_page_takes_nothing_from_told_text(client: TestClient) -> None:
     tell_hostile(client)
     page = latest(client, format="html")

@@ -73,6 +73,7 @@ def test_every_type_comes_back_with_its_ids(tmp_path: Path) -> None:
     assert sorted(after, key=str) == sorted(before, key=str)
 
 
+@pytest.mark.slow
 def test_it_is_said_where_facts_come_from(client: TestClient, tmp_path: Path) -> None:
     text, _ = document(tmp_path / "a", *EVERY_TYPE)
     number = json.loads(text)["id"]

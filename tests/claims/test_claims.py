@@ -136,6 +136,7 @@ def checkpoint(client: TestClient) -> str:
     return client.get("/api/v1/sessions/S1/checkpoints/latest", params={"format": "md"}).text
 
 
+@pytest.mark.slow
 @pytest.mark.gcc
 def test_a_launch_claims_its_gpus_and_port_for_as_long_as_it_lives(
     gpu_daemon: Callable[..., Daemon], nvml_stub: NvmlStub, tmp_path: Path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cli.running import Sitrep
 
 
+@pytest.mark.slow
 def test_what_was(shared: Sitrep) -> None:
     shared("finding", "add", "rejected", "Okapi cache", "--reason", "It is slow.").ok()
     first = shared("checkpoint", "--json").json["id"]

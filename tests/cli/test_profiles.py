@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
 from tests.cli.running import Sitrep
 
 DATA = Path(__file__).parent.parent / "data" / "profiles"
@@ -34,6 +35,7 @@ def serving(told: dict[str, Any]) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_it_is_printed_and_given_as_json(sitrep: Sitrep) -> None:
     sitrep("init", "s").ok()
     for mean in ("20.5", "18.45"):
@@ -45,6 +47,7 @@ def test_it_is_printed_and_given_as_json(sitrep: Sitrep) -> None:
     assert "P9" in sitrep("profile", "diff", "P1", "P9").refused()
 
 
+@pytest.mark.slow
 def test_a_log_becomes_a_profile(sitrep: Sitrep, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("[EAGLE3_PROFILE] draft=1.5 ms verify=20 ms\n" * 400)

@@ -26,6 +26,7 @@ def test_it_serves_until_a_signal_ends_it(sitrep: Sitrep, signum: int) -> None:
     assert not (sitrep.store / "daemon.json").exists()
 
 
+@pytest.mark.slow
 def test_a_second_one_is_refused(sitrep: Sitrep) -> None:
     sitrep("session", "list").ok()
     said = sitrep("serve", "--port", "0").refused()
@@ -41,6 +42,7 @@ def test_a_port_in_use(sitrep: Sitrep) -> None:
     assert "cannot be listened on: Address already in use. Choose another port with --port" in said
 
 
+@pytest.mark.slow
 def test_settings_that_are_wrong(sitrep: Sitrep, tmp_path: Path) -> None:
     assert "SITREP_IDLE_AFTER_S" in sitrep("serve", env={"SITREP_IDLE_AFTER_S": "soon"}).refused()
     assert "can be reached from elsewhere" in sitrep("serve", "--host", "0.0.0.0").refused()

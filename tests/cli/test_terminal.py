@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.cli.running import Sitrep
 from tests.helpers import PATIENCE_S, free_port
 
@@ -84,6 +85,7 @@ def test_a_checkpoint_is_set_as_text(shared: Sitrep) -> None:
     assert "Goal and directives" in _ESCAPES.sub("", said)
 
 
+@pytest.mark.slow
 def test_a_start_has_a_bar_and_the_time_left(shared: Sitrep) -> None:
     replay = ["-m", "sitrepd.demo.replay", "--port", str(free_port()), "--duration", "3"]
     code, said = on_terminal(shared, "launch", "--engine", "sglang", "--watch", "--", sys.executable, *replay)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.cli.running import Sitrep
 
 DATA = Path(__file__).parent.parent / "data" / "trainings"
 
 
+@pytest.mark.slow
 def test_a_run_is_read_and_read_anew(sitrep: Sitrep, tmp_path: Path) -> None:
     sitrep("init", "s").ok()
     state = DATA / "transformers-5.19-trainer_state.json"

@@ -124,6 +124,7 @@ def test_what_is_happening_is_told_with_times(once: Demo) -> None:
     assert re.search(r"^\d\d:\d\d:\d\d  Sitrep wrote checkpoint C1 \(idle\)", out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_json_is_the_checkpoint_alone(run: Run) -> None:
     demo = run("--once", "--json", replay_s=20)
     assert demo.wait() == 0, demo.err
@@ -131,6 +132,7 @@ def test_json_is_the_checkpoint_alone(run: Run) -> None:
     assert re.search(LAUNCHED, demo.err)
 
 
+@pytest.mark.slow
 def test_endless_goes_on_to_ready_until_ctrl_c(run: Run) -> None:
     demo = run(replay_s=12)
     link = demo.wait_for(LINK)

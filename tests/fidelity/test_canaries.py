@@ -12,6 +12,7 @@ def wrong(lines: object) -> list[str]:
     return [f"{line} {line.absent}" for line in lines if not line.good]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [SMALL, MEDIUM, LARGE], ids=["small", "medium", "large"])
 def test_what_is_pinned_stands_at_every_budget_that_has_room_for_it(size: Size) -> None:
     sizes = {budget: (size,) for budget, fitting in measure.SIZES.items() if size in fitting}

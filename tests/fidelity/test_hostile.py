@@ -113,6 +113,7 @@ def test_a_command_that_is_told_stands_as_told() -> None:
         assert found == command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", [hostile.texts, hostile.names, hostile.commands])
 def test_all_of_it_comes_through_json_unchanged(told: Callable[[], list[dict[str, Any]]]) -> None:
     with fresh_mind() as mind:

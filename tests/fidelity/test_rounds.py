@@ -23,6 +23,7 @@ def play(seed: int, way: Way) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[-1]], ids=[NAMES[0], NAMES[-1]])
 def test_nothing_is_lost_in_five_rounds(way: Way) -> None:
     assert play(1, way) == []

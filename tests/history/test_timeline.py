@@ -71,6 +71,7 @@ def test_filters(past: TestClient) -> None:
         assert (asked, [one for one, _ in moments(past, **asked)]) == (asked, ids)
 
 
+@pytest.mark.slow
 def test_pages_follow_each_other_also_where_times_are_the_same(told: TestClient) -> None:
     make(told)
     change(told, "/findings/F2", status="confirmed")

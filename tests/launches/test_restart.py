@@ -77,6 +77,7 @@ def _lines(follower: LogFollower) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_halves_give_the_events_of_the_whole_at_every_byte(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(SMALL)

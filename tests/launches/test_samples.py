@@ -153,6 +153,7 @@ def test_figures_of_a_running_server_are_stored(tmp_path: Path) -> None:
         assert len(events) < 8
 
 
+@pytest.mark.slow
 def test_an_ended_launch_keeps_the_means_of_its_life(tmp_path: Path) -> None:
     line = "Decode batch, #running-req: 4, accept len: 2.80, gen throughput (token/s): {}, #queue-req: 0"
     lines = [f"[2026-12-01 01:00:0{n}] {line.format(90.0 + n)}" for n in range(5)]

@@ -143,6 +143,7 @@ def test_a_killed_daemon_loses_neither_the_server_nor_its_log(daemon: Daemon, tm
     assert len(begun) == len(set(begun))
 
 
+@pytest.mark.slow
 def test_how_it_ended_is_learned_by_the_next_daemon(daemon: Daemon, tmp_path: Path) -> None:
     start(daemon, argv=[sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(7)"], cwd=str(tmp_path))
     pid = get(daemon, "L1")["pid"]
@@ -156,6 +157,7 @@ def test_how_it_ended_is_learned_by_the_next_daemon(daemon: Daemon, tmp_path: Pa
     )
 
 
+@pytest.mark.slow
 def test_a_launch_that_no_daemon_has_stored_is_found(daemon: Daemon, tmp_path: Path) -> None:
     """The daemon was killed after the process started and before the row was committed."""
     start(daemon, argv=[sys.executable, "-c", "import time; time.sleep(60)"], cwd=str(tmp_path), name="lost")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.daemons import running_daemon
 from tests.helpers import free_port, wait_until
 from tests.launches.test_service import get, start, until
@@ -114,6 +115,7 @@ def test_what_an_earlier_daemon_read_counts() -> None:
     assert answer(serving, now + LEAST_S + 1)
 
 
+@pytest.mark.slow
 def test_a_ready_server_that_went_deaf_is_suspect(tmp_path: Path) -> None:
     with running_daemon(tmp_path / "store", suspect_after_s=1) as daemon:
         for status in (503, 200):

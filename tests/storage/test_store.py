@@ -40,6 +40,7 @@ def test_one_daemon_per_store(tmp_path: Path) -> None:
     Store(settings(tmp_path)).close()
 
 
+@pytest.mark.slow
 def test_a_killed_daemon_leaves_no_lock(tmp_path: Path) -> None:
     with running_daemon(tmp_path / "store") as daemon:
         daemon.restart(signal.SIGKILL)

@@ -44,6 +44,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_cause_in_the_middle_of_a_huge_log_is_found(huge: Path) -> None:
     assert huge.stat().st_size > 100_000_000
     told = diagnose(huge)

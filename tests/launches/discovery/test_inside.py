@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 
+import pytest
 from tests.helpers import free_port, wait_until
 from tests.launches.discovery.servers import Servers, launches, servers_now, watching
 
@@ -15,6 +16,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.SimpleHTTPRe
 """
 
 
+@pytest.mark.slow
 def test_a_script_is_the_server_that_it_starts_and_a_port_is_known_by_its_answers(servers: Servers) -> None:
     port, other = free_port(), free_port()
     words = shlex.join(servers.argv(port, "--tp-size", "2"))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.helpers import free_port, wait_until
 from tests.launches.discovery.servers import Servers, servers_now, until_followed, watching
 from tests.launches.discovery.tables import process, table
@@ -93,6 +94,7 @@ def rank_with_port(port: int) -> str:
     return f"import os, socket, time; os.setsid(); s = socket.create_server(('127.0.0.1', {port})); time.sleep(300)"
 
 
+@pytest.mark.slow
 def test_a_rank_that_outlives_a_launch_of_ours_is_reported_until_it_is_ended(servers: Servers) -> None:
     port = free_port()
     with watching(servers) as daemon:
@@ -113,6 +115,7 @@ def test_a_rank_that_outlives_a_launch_of_ours_is_reported_until_it_is_ended(ser
         wait_until(lambda: orphan() is None)
 
 
+@pytest.mark.slow
 def test_ranks_of_a_followed_server_that_was_killed_are_known_as_its(servers: Servers) -> None:
     with watching(servers) as daemon:
         words = " ".join(servers.argv(free_port()))
