@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.checkpoints.telling import section_text, written
 
+from sitrepd.cli.sweep_watch import say_status
 from sitrepd.sweeps import words
 
 
@@ -71,3 +72,11 @@ def test_parameters_of_any_shape_are_said_in_words(told: Any, said: list[str]) -
 )
 def test_a_template_of_any_shape_loses_nothing(told: Any, said: dict[str, Any]) -> None:
     assert words.template(told) == said
+
+
+def test_a_sweep_and_trials_without_state_and_name_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    trial = {"id": "5", "benchmarks": ["B1"], "value": "562.75", "runs": 1, "best": True}
+    say_status({"id": "W2", "metric": "output_throughput", "unit": "tok/s", "trials": [trial], "count": 1, "left": 0})
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines[0], lines[-1]) == ("W2.", "Best by output_throughput: trial 5 (562.75, one run).")
+    assert "None" not in "".join(lines)

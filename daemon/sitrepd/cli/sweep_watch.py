@@ -15,7 +15,7 @@ _PATIENCE_S = 60.0
 
 
 def follow(cli: Cli, sweep: str) -> int:
-    """Until the sweep is over or pauses; 0 where it was done."""
+    """Until the sweep is over or pauses; 0 where it was done. One that was told without a state is not waited for."""
     said: set[tuple[Any, ...]] = set()
     try:
         told = _moment(cli, sweep)
@@ -24,7 +24,7 @@ def follow(cli: Cli, sweep: str) -> int:
                 _as_line(said, told)
             else:
                 _say_new(said, told)
-            if told["state"] in _OVER and not any(one.get("state") == "running" for one in told["trials"]):
+            if told.get("state") in (*_OVER, None) and not any(one.get("state") == "running" for one in told["trials"]):
                 break
             time.sleep(_POLL_S)
             told = _moment(cli, sweep)
@@ -36,7 +36,7 @@ def follow(cli: Cli, sweep: str) -> int:
     if not cli.json:
         output.say()
         say_status(told)
-    return 0 if told["state"] == "done" else NOT_READY
+    return 0 if told.get("state") == "done" else NOT_READY
 
 
 def _moment(cli: Cli, sweep: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _moment(cli: Cli, sweep: str) -> dict[str, Any]:
 
 
 def _as_line(said: set[tuple[Any, ...]], told: dict[str, Any]) -> None:
-    key = (told["state"], told.get("why"), *((one["id"], one.get("state"), one.get("step"), len(one["benchmarks"]))
+    key = (told.get("state"), told.get("why"), *((one["id"], one.get("state"), one.get("step"), len(one["benchmarks"]))
            for one in told["trials"]))  # fmt: skip
     if key not in said:
         said.add(key)
@@ -61,18 +61,20 @@ def _as_line(said: set[tuple[Any, ...]], told: dict[str, Any]) -> None:
 
 
 def _say_new(said: set[tuple[Any, ...]], told: dict[str, Any]) -> None:
-    if (told["state"], told.get("why")) not in said:
-        said.add((told["state"], told.get("why")))
-        why = f": {told['why']}" if told.get("why") else ""
-        _line(f"{told['id']} is {told['state']}{why}")
+    if (told.get("state"), told.get("why")) not in said:
+        said.add((told.get("state"), told.get("why")))
+        _line(f"{told['id']}{_is(told)}")
     for at, one in enumerate(told["trials"], 1):
         key = (one["id"], one.get("attempt"), one.get("state"), one.get("step"), one.get("why"), len(one["benchmarks"]))
         if one.get("state") == "planned" or key in said:
             continue
         said.add(key)
-        _line(
-            f"{at}/{told['count']} {one['name']}: {_doing(one)}{_left(told) if one.get('state') != 'running' else ''}"
-        )
+        after = _left(told) if one.get("state") != "running" else ""
+        _line(f"{at}/{told['count']} {_name(one)}: {_doing(one)}{after}")
+
+
+def _name(one: dict[str, Any]) -> str:
+    return one.get("name") or f"trial {one['id']}"
 
 
 def _line(text: str) -> None:
@@ -86,7 +88,7 @@ def _doing(one: dict[str, Any]) -> str:
         count = len(one["benchmarks"])
         runs = f", {count} {'runs' if count > 1 else 'run'} so far" if count else ""
         return f"{one.get('step') or 'begins'}{launch}{runs}{why}"
-    return f"{one['state']}{launch}{why}{', ' + _figure(one) if one.get('value') else ''}"
+    return f"{one.get('state') or 'told'}{launch}{why}{', ' + _figure(one) if one.get('value') else ''}"
 
 
 def _figure(one: dict[str, Any]) -> str:
@@ -103,8 +105,7 @@ def _left(told: dict[str, Any]) -> str:
 
 def say_status(told: dict[str, Any]) -> None:
     """The table of its trials, and what is to be said of them."""
-    why = f": {told['why']}" if told.get("why") else ""
-    output.say(f"{told['id']} {told.get('name') or ''}".rstrip() + f" is {told['state']}{why}.")
+    output.say(f"{told['id']} {told.get('name') or ''}".rstrip() + f"{_is(told)}.")
     unit = f" {told['unit']}" if told.get("unit") else ""
     columns = (
         ("TRIAL", "id"), ("NAME", "name"), ("STATE", lambda one: _state(one)), ("LAUNCH", "launch"),
@@ -114,21 +115,27 @@ def say_status(told: dict[str, Any]) -> None:
     output.table(told["trials"], columns)
     best = [one for one in told["trials"] if one.get("best")]
     if best:
-        named = ", ".join(f"{one['name']} ({_figure(one)})" for one in best)
+        named = ", ".join(f"{_name(one)} ({_figure(one)})" for one in best)
         output.say(f"Best by {told['metric']}: {named}.")
     for note in told.get("notes") or ():
         output.say(note)
-    if told["left"] and told["state"] in ("running", "planned"):
+    if told["left"] and told.get("state") in ("running", "planned"):
         then = f"next: {told['next']}" if told.get("next") else "the search chooses the next"
         count = "1 trial is" if told["left"] == 1 else f"{told['left']} trials are"
         output.say(f"{count} left; {then}. {_until(told)}")
-    elif told["state"] == "running" and told.get("remaining_s") is not None:
+    elif told.get("state") == "running" and told.get("remaining_s") is not None:
         output.say(f"The last trial is under way. {_until(told)}")
+
+
+def _is(told: dict[str, Any]) -> str:
+    """Its state and why, where they were told."""
+    state = f" is {told['state']}" if told.get("state") else ""
+    return f"{state}: {told['why']}" if told.get("why") else state
 
 
 def _state(one: dict[str, Any]) -> str:
     step = f" ({one['step']})" if one.get("step") else ""
-    return f"{one.get('state')}{step}"
+    return f"{one.get('state') or ''}{step}"
 
 
 def _until(told: dict[str, Any]) -> str:
