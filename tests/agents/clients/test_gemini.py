@@ -84,7 +84,7 @@ def test_on_a_screen_the_checkpoint_is_there_after_each_compression_whole_and_on
     assert carried[0] == carried[1] == carried[2], "so that a prompt cache holds"
     kept = [one for one in at.facts("compactions") if one["client"] == "gemini"]
     assert SUMMARY in kept[-1]["summary"]
-    assert "D1" in [one["id"] for one in kept[-1]["lost"]]
+    assert any(one["id"].startswith("D") for one in kept[-1]["lost"])
 
 
 def test_its_tools_are_there_and_what_they_give_reaches_the_model(at: Home) -> None:
