@@ -71,7 +71,7 @@ def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> 
     assert said[-2:] == [("Start. Always measure three ", False), ("Continue if you have next st", True)]
     kept = wait_until(lambda: [one for one in at.facts("compactions") if one["client"] == "opencode"])
     assert SUMMARY in kept[-1]["summary"]
-    assert "D1" in [one["id"] for one in kept[-1]["lost"]]
+    assert any(one["id"].startswith("D") for one in kept[-1]["lost"])
 
 
 def test_what_is_carried_is_the_same_to_the_byte_while_nothing_changes(at: Home) -> None:
