@@ -37,7 +37,7 @@ _LOAD = re.compile(
 )
 _DRAFT = re.compile(
     r"eagle_worker|eagle_draft|draft_worker|/speculative/|spec_decode|eagle3?\.py|nextn|EAGLEWorker|EagleDraft"
-    r"|DraftWorker|multi_layer_eagle"
+    r"|DraftWorker|multi_layer_eagle|medusa|mlp_speculator"
 )
 _STAGE_OF_PHASE: dict[str, Stage] = {
     "load_weights": "load", "load_draft_weights": "load", "kv_cache": "kv", "draft_kv_cache": "kv",
@@ -99,7 +99,7 @@ class Case:
 
     @property
     def is_draft(self) -> bool:
-        return "draft" in self.incident.phase or bool(_DRAFT.search(self.frames))
+        return "draft" in self.incident.phase or is_of_draft(self.frames)
 
     def render(self, text: Text) -> str:
         if callable(text):
@@ -129,6 +129,11 @@ _NAMES = {
     "model": "model_path", "tp": "tp_size", "mem": "mem_fraction_static", "context": "context_length",
     "draft": "speculative_draft_model_path",
 }  # fmt: skip
+
+
+def is_of_draft(frames: str) -> bool:
+    """Whether code of speculative decoding is among the places."""
+    return _DRAFT.search(frames) is not None
 
 
 def stage_of(incident: Incident, frames: str, text: str) -> Stage:

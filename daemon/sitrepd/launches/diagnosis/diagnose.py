@@ -85,7 +85,7 @@ class Reading:
         line = split(raw)
         if begins_anew(line):
             self._start_again()
-        self.progress.feed(line.record)
+        self.progress.feed(line.record, line.key)
         before, self.last, self.lines = self.last, (number, line.text or raw), self.lines + 1
         self.known.learn(line.text)
         sign = self.signs.feed(number, line)

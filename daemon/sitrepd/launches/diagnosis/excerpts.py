@@ -15,7 +15,7 @@ _HEADER = re.compile(
 )
 _MOSTLY = 0.9
 _LEAST_JOINED = 100
-_ACTOR = r"\([A-Za-z]\w*(?: \w+)? pid=\d+(?:, ip=[\d.]+)?\)"
+_ACTOR = r"\([A-Za-z_]\w*(?: \w+)? pid=\d+(?:, ip=[\d.]+)?\)"
 _STAMP = r"\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?(?: [A-Z_]+\d+)*\] "
 _RECORD = r"(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? (?:\[[\w./]+:\d+\]|[\w./]+:\d+\])"
 _FRAME = r'File "[^"\n]{1,300}", line \d+'

@@ -40,6 +40,8 @@ _MILD = re.compile(
     r"|Error in (?:preprocessing|handling|chat|completion)|unhandled exception during asyncio"
     r"|Error occurred in generator"
 )
+_OF_WARMUP = re.compile(r", in (?:_wait_and_warmup|_execute_server_warmup)$")
+"""A thread of SGLang's that is no side matter: without it the server never becomes ready."""
 _FALL = re.compile(
     r"^\S.*core dumped|^\S*(?:.*: )?Segmentation fault|Segfault encountered|^Killed$|Caught signal|Fatal Python error"
     r"|^terminate called|^Extension modules: |SIGSEGV"
@@ -104,6 +106,8 @@ class Incident:
     def _frame(self, text: str) -> bool:
         if len(self.frames) < _MOST_FRAMES:
             self.frames.append(text)
+        if self.weight == "mild" and _OF_WARMUP.search(text):
+            self.who, self.weight = "warmup", "weak"
         return True
 
     def _message(self, number: int, text: str, stripped: str) -> bool:

@@ -152,7 +152,7 @@ def _outweighs(firm: Found, faint: Found, signs: Signs) -> bool:
 def _first_of(counted: list[Found]) -> Found | None:
     primary = _first(counted, "primary")
     if primary is not None:
-        return primary
+        return _told_better(primary, counted)
     plain = _unexplained(counted)
     follows = _after_symptom(counted, _first(counted, "follows"))
     if follows is not None and plain is not None and _is_told_after_its_end(follows, plain):
@@ -160,6 +160,23 @@ def _first_of(counted: list[Found]) -> Found | None:
     if follows is not None and (plain is None or not plain.incident.causes or follows.number < plain.number):
         return follows
     return plain or _first(counted, "secondary")
+
+
+def _told_better(first: Found, counted: Iterable[Found]) -> Found:
+    """A library may print an error whose place in the code only the exception that follows tells."""
+    if first.case is None or first.case.render(first.case.rule.category) != "unknown":
+        return first
+    return next(
+        (
+            one
+            for one in counted
+            if one.case is not None
+            and one.case.rule is first.case.rule
+            and 0 < one.number - first.number <= _MIXED_LINES
+            and one.case.render(one.case.rule.category) != "unknown"
+        ),
+        first,
+    )
 
 
 def lend_frames(found: list[Found], known: Known) -> None:

@@ -10,7 +10,7 @@ from sitrepd.launches.engines._lines import plain
 
 _STAMP = re.compile(r"\[(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?((?: [A-Z_]+\d+)*)\] ?")
 _OLD_RANK = re.compile(r"\[(gpu_id=\d+|(?:TP|DP|PP|EP)\d+(?: \w+\d+)*)\] ")
-_ACTOR = re.compile(r"\(([A-Za-z]\w*[^()]{0,60}\bpid=\d+[^()]{0,60})\) ?")
+_ACTOR = re.compile(r"\(([A-Za-z_]\w*[^()]{0,60}\bpid=\d+[^()]{0,60})\) ?")
 _TORCH_RANK = re.compile(r"\[(rank\d+)\]:(?: (?=\S)| (?=\s)|)")
 _LEVEL = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL) \d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? "
@@ -35,6 +35,8 @@ _OUTER = (
     re.compile(r"(?:> |\.\.\.? |… ?)(?=\S)"),
 )
 _TORCH_LEVEL = re.compile(r"\[([EWIF])\d{3,4} [\d:.]+ [\w.]+:\d+\] ?")
+_EMPHASISED = re.compile(r"\*\*([A-Za-z_][^*]*(?:Error|Exception)\b[^*]*)\*\*\s*")
+"""An exception that its reporter has set in bold."""
 _WRITTEN_ESCAPE = re.compile(r"ESC\[[\d;]*m")
 _MOST = 6
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE")
@@ -74,7 +76,8 @@ def split(raw: str) -> Line:
             record = text
         if how is not None:
             stamped, level = True, level or how
-    return Line(key, stamped, level, text, record)
+    emphasised = _EMPHASISED.fullmatch(text)
+    return Line(key, stamped, level, emphasised[1] if emphasised else text, record)
 
 
 def unwrapped(raw: str) -> str:

@@ -30,6 +30,7 @@ _READY = re.compile(r"Application startup complete|Uvicorn running on|server is 
 _ANSWERED = re.compile(r'"POST /\S+ HTTP/[\d.]+" 200\b|Avg (?:prompt|generation) throughput')
 _ASKED = re.compile(r'"(?:GET|POST) /v1/\S+ HTTP/[\d.]+" 200\b')
 _VLLM = re.compile(r"vLLM API server|Initializing an? (?:V1 )?LLM engine|\(APIServer|\(EngineCore")
+_VLLM_ACTOR = re.compile(r"(?:APIServer|EngineCore)")
 _SGLANG = re.compile(
     r"\bsglang[./]|Load weight begin|Init torch distributed|Memory pool end|max_total_num_tokens=|get_model_info"
     r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]+\d+)*\] "
@@ -59,7 +60,9 @@ class Progress:
         """Seconds from the begin of the distributed init to the last record before its end."""
         self._init_at: datetime | None = None
 
-    def feed(self, raw: str) -> None:
+    def feed(self, raw: str, actor: str = "") -> None:
+        """`actor` is who wrote the line, which stands in front of what vLLM's processes write."""
+        self._is_vllm = self._is_vllm or (not self.is_sglang and _VLLM_ACTOR.match(actor) is not None)
         for event in self._parser.feed(raw, _EPOCH):
             self._last_at = event.at if event.at != _EPOCH else self._last_at
             self._note(event)

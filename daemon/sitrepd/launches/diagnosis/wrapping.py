@@ -17,6 +17,8 @@ _MARK = re.compile(
     r"|\((?:APIServer|EngineCore|Worker|VllmWorker)\w*[ )]|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \["
     r"|Traceback \(most recent call last\):|  File \"[^\"]+\", line \d"
 )
+_CELL = re.compile(r"[ \t\xa0]*\| ?\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? \| ?")
+"""A table of lines, as consoles of clouds show it and are copied from."""
 _LOOKED_AT = 600
 _LONGEST = 200
 _LEAST = 2
@@ -25,10 +27,15 @@ _LEAST = 2
 def unwrapped(lines: Iterable[Physical]) -> Iterator[Physical]:
     """The same lines, without what stands in front of most of those that an engine has stamped."""
     ahead = iter(lines)
-    first = list(islice(ahead, _LOOKED_AT))
+    first = [_of_table(line) for line in islice(ahead, _LOOKED_AT)]
     wrapper = wrapper_of(line.text for line in first)
     first = [_bare(line, wrapper) for line in first]
-    yield from restored(chain(first, (_bare(line, wrapper) for line in ahead)), first)
+    yield from restored(chain(first, (_bare(_of_table(line), wrapper) for line in ahead)), first)
+
+
+def _of_table(line: Physical) -> Physical:
+    found = _CELL.match(line.text) if line.text[:1] in (" ", "\t", "\xa0", "|") else None
+    return line._replace(text=line.text[found.end() :]) if found else line
 
 
 def _bare(line: Physical, wrapper: re.Pattern[str] | None) -> Physical:

@@ -63,7 +63,10 @@ def _last_frame(case: Case) -> str:
     return case.incident.frames[-1] if case.incident.frames else ""
 
 
-_CONFIG = re.compile(r"server_args\.py|arg_groups/|arg_utils\.py|_args\.py|argparse\.py|entrypoints/openai/cli_args")
+_CONFIG = re.compile(
+    r"server_args\.py|arg_groups/|arg_utils\.py|_args\.py|argparse\.py|entrypoints/openai/cli_args"
+    r"|argparse_utils\.py|, in parse_args$"
+)
 
 ARGUMENTS: tuple[Rule, ...] = (
     rule(

@@ -14,6 +14,13 @@ OLD_SYMBOLS = (
 )
 """Every driver in use has these: a library that misses one was linked without the driver's library."""
 
+_HARDWARE_XIDS = r"48|56|57|58|61|62|63|64|74|79|92|94|95|110|119|120|121|123|140|14[3-9]|15\d"
+
+
+def _xid(case: Case) -> str:
+    return case.word("xid") or case.word("before")
+
+
 FAULTS: tuple[Rule, ...] = (
     rule(
         "hardware_fault",
@@ -26,10 +33,10 @@ FAULTS: tuple[Rule, ...] = (
     ),
     rule(
         "hardware_fault",
-        r"NVRM: Xid \(PCI:(?P<bus>[\w:.]+)\): (?P<xid>48|56|57|58|61|62|63|64|74|79|92|94|95|110|119|120|121|123|140"
-        r"|14[3-9]|15\d)\b",
-        "The driver reported Xid {xid} on GPU {bus}",
-        "Xid {xid} is a fault of the GPU or of its link, not of the program.",
+        rf"NVRM: Xid \(PCI:(?P<bus>[\w:.]+)\): (?:(?P<xid>{_HARDWARE_XIDS})\b"
+        rf"|45\b[^\n]*\bcaused by previous Xid (?P<before>{_HARDWARE_XIDS})\b)",
+        lambda case: f"The driver reported Xid {_xid(case)} on GPU {case.word('bus')}",
+        lambda case: f"Xid {_xid(case)} is a fault of the GPU or of its link, not of the program.",
         f"{_RESET}.",
         weight="fatal",
     ),

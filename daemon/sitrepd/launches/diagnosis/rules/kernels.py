@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
         r"|capability|arch)"
         r"|[Bb]float16 is only supported on GPUs|GPU arch\w* .{0,30}not supported|does not support .{0,30}(?:SM|sm_)\d+"
         r"|architecture sm_?\d+ (?:is )?not supported|Arch conditional MMA|not compiled (?:for|with) (?:sm|SM)"
-        r"|get_device_prop.*arch"
+        r"|get_device_prop.*arch|but your GPU has capability \(\d+, \d+\) \(too (?:old|new)\)"
         r"|attention backend .{0,60}(?:requires|only)[^\n]{0,60}(?:SM|Hopper|GPU)|cannot find .{0,40}kernel for",
         "A kernel does not exist for this GPU's architecture",
         "The backend chosen supports other GPU architectures than this one.",

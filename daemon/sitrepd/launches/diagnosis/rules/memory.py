@@ -11,7 +11,8 @@ from sitrepd.launches.diagnosis.rules._make import rule
 _OOM = (
     r"CUDA out of memory|torch\.OutOfMemoryError|torch\.cuda\.OutOfMemoryError|HIP out of memory"
     r"|cudaErrorMemoryAllocation"
-    r"|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|CUDA (?:driver |runtime )?[Ee]rror(?: \d+)?: out of memory|failed with error:? (?:code )?out of memory"
+    r"|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
     r"|NPU out of memory|(?<!exceptions\.)OutOfMemoryError"
     r"|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sitrepd.launches.diagnosis.case import Case, Rule
+from sitrepd.launches.diagnosis.case import Case, Rule, is_of_draft
 from sitrepd.launches.diagnosis.incidents import is_of_worker
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -44,6 +44,17 @@ def _is_of_loading(case: Case) -> bool:
     return case.stage == "load" or bool(_UNKNOWN_TYPE.search(case.text))
 
 
+def _compares_sizes(case: Case) -> bool:
+    """Whether code of the draft asserted that its sizes are those of the target, which only the statement says."""
+    incident = case.incident
+    return (
+        incident.cause[1].startswith("AssertionError")
+        and bool(incident.frames and incident.code)
+        and is_of_draft(incident.frames[-1])
+        and re.search(r"^assert .*(?:vocab|hidden_size|\.shape|num_\w*(?:heads|layers))", incident.code[-1]) is not None
+    )
+
+
 def _architecture_category(case: Case) -> str:
     return "scheduler_exception" if is_of_worker(case.incident) else "unknown"
 
@@ -77,7 +88,11 @@ RULES: tuple[Rule, ...] = (
         on="block",
         needs=lambda case: (
             case.is_draft
-            and (_is_of_loading(case) or re.search(r"mat1 and mat2 shapes|'kv_lora_rank'", case.text) is not None)
+            and (
+                _is_of_loading(case)
+                or _compares_sizes(case)
+                or re.search(r"mat1 and mat2 shapes|'kv_lora_rank'", case.text) is not None
+            )
             and not re.search(r"quantiz|safetensors", case.text)
         ),
     ),
@@ -106,13 +121,26 @@ RULES: tuple[Rule, ...] = (
         r"|ModelOpt\w*Config|(?:only supports|expects?) .{0,30}(?:FP8|fp8|FP4|NVFP4|INT4|int4|AWQ|GPTQ)|(?:FP8|FP4"
         r"|NVFP4|MXFP4|AWQ|GPTQ|INT8|fp8|mxfp4|awq|gptq)\b.{0,60}(?:not supported|unsupported|requires)"
         r"|Minimum capability: \d+\. Current capability: \d+|weight_bits|Can't load .{0,40}bitsandbytes"
-        r"|Unsupported (?:bits|FP8|num_bits)|is not supported for the current GPU",
+        r"|Unsupported (?:bits|FP8|num_bits)|is not supported for the current GPU"
+        r"|[Oo]nly (?:supports? )?(?:static |dynamic |symmetric )?(?:per-(?:tensor|channel|token|group)|block-?wise)"
+        r" (?:\w+ )?(?:scales?|quantization)\b|[Oo]nly [^\n]{0,40}(?:group_size|num_bits|symmetric quantization)\b"
+        r"[^\n]{0,60}supported",
         "The quantization does not fit the model or the GPU",
         lambda case: f"The quantized layers cannot be set up: {case.incident.cause[1][:220]}",
         "Leave --quantization out so that the model's own config.json decides (now {quantization}); a checkpoint "
         "quantized otherwise, or another "
         "{flag_tp}, where sizes do not divide.",
         needs=lambda case: not re.search(r"requires some operators|[Pp]lease install|No module named", case.text),
+    ),
+    rule(
+        "quantization",
+        r"^AssertionError",
+        "The engine has no way to run these layers in the model's quantization",
+        "A layer asked its quantization for a method and got none: often experts of a mixture in AWQ or GPTQ.",
+        "A newer release, or a checkpoint quantized otherwise (now {quantization}); config.json names the method under "
+        "quantization_config.",
+        on="block",
+        needs=lambda case: bool(case.incident.code) and case.incident.code[-1].startswith("assert self.quant_method"),
     ),
     rule(
         "quantization",

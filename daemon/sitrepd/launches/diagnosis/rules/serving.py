@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -23,6 +25,16 @@ def _warmup_fix(case: Case) -> str:
     )
 
 
+_OF_REQUESTS = (
+    r"(?:entrypoints/openai/(?:\w+/)*serving\w*|entrypoints/chat_utils|openai_api/adapter|entrypoints/renderer\w*)\.py\""
+    r", line \d+, in (?!__init__|<module>|load_|validate_chat_template)\w+"
+)
+_AT_START = re.compile(
+    r"\bin (?:warmup|init_app_state|run_server\w*|build_app|launch_server|_wait_and_warmup)\b|create_engine_config"
+)
+_REFUSES = re.compile(
+    r"(?:[\w.]+\.)?(?:ValueError|ValidationError|TemplateError|BadRequestError|RequestValidationError|HTTPException)\b"
+)
 RULES: tuple[Rule, ...] = (
     rule(
         "watchdog_timeout",
@@ -83,6 +95,19 @@ RULES: tuple[Rule, ...] = (
         "Shorten the prompt or max_tokens; a longer {flag_context} if the model allows it.",
         weight="mild",
         alive=True,
+    ),
+    rule(
+        "request_rejected",
+        r"\S",
+        lambda case: f"A request was refused; the server itself is fine: {case.incident.cause[1][:160]}",
+        lambda case: f"The server could not make a prompt of the request: {case.incident.cause[1][:200]}",
+        "Change the request as the message says (roles, content, tools, images where the model takes them); a chat "
+        "template is given with --chat-template.",
+        frames=_OF_REQUESTS,
+        on="block",
+        weight="mild",
+        alive=True,
+        needs=lambda case: not _AT_START.search(case.frames) and _REFUSES.match(case.incident.cause[1]) is not None,
     ),
     rule(
         "request_rejected",
