@@ -161,7 +161,14 @@ def test_a_sweep_tells_what_became_of_its_trials(tmp_path: Path) -> None:
         {"type": "trial", "sweep": "w", "launch": "l", "benchmarks": ["b"], "state": "done"},
         {"type": "trial", "sweep": "w", "state": "planned"},
     ])  # fmt: skip
-    assert section_text(rendered, "sweeps") == ['- W1 steps (running); parameters {"n": [1, 2]}; L1 B1 done; planned']
+    assert section_text(rendered, "sweeps") == [
+        "- W1 steps (running): 1 of 2 trials over",
+        "  - Best so far by output_throughput: a trial, 5 tok/s, one run; B1",
+        "- Trials of W1: 2",
+        "  - a trial: done L1 B1; 5 tok/s, one run",
+        "  - a trial: planned",
+        "  - Parameters: n 1, 2",
+    ]
 
 
 def test_nothing_is_said_where_there_is_nothing(tmp_path: Path) -> None:
@@ -199,7 +206,7 @@ def test_lists_and_mappings_are_json_and_nothing_in_them_is_escaped(tmp_path: Pa
         ],
     )
     line = """{"cmd": "a 'b' > c & <d>", "n": [1, null, true]}"""
-    assert section_text(rendered, "sweeps") == [f"- W1; template {line}"]
+    assert section_text(rendered, "sweeps") == ["- W1", "  - Template: cmd=a 'b' > c & <d>, n=[1, null, true]"]
     assert section_text(rendered, "training") == [f"- T1, data {line}; step 1: loss 2.5"]
 
 
