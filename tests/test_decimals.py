@@ -38,6 +38,7 @@ def test_text_that_looks_like_a_marked_number_stays_text(client: TestClient) -> 
     assert unmark(b'{"name":"number 88.80"}') == b'{"name":"number 88.80"}'
 
 
+@pytest.mark.slow
 def test_the_description_says_number(client: TestClient) -> None:
     shapes = client.get("/api/v1/openapi.json").json()["components"]["schemas"]
     assert shapes["Measure-Output"]["properties"]["value"]["anyOf"] == [{"type": "number"}, {"type": "integer"}]

@@ -168,6 +168,7 @@ def test_secrets_are_not_stored(told: TestClient) -> None:
     assert "HF_TOKEN=${HF_TOKEN} python -m sglang.launch_server" in dump
 
 
+@pytest.mark.slow
 def test_openapi_is_clean(client: TestClient) -> None:
     spec = client.get("/api/v1/openapi.json").json()
     operations = [one for path in spec["paths"].values() for one in path.values()]

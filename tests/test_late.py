@@ -10,6 +10,7 @@ from sitrepd.late import LateRoutes
 from sitrepd.settings import load_settings
 
 
+@pytest.mark.slow
 def test_a_request_makes_the_routes_that_it_asks_for_and_no_others(tmp_path: Path) -> None:
     app = create_app(load_settings(data_dir=tmp_path, port=0))
     store = app.state.runtime.store

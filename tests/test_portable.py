@@ -209,6 +209,7 @@ def test_an_empty_file(client: TestClient) -> None:
     assert "the file is empty" in put(client, "").json()["detail"]
 
 
+@pytest.mark.slow
 def test_the_same_file_twice(client: TestClient) -> None:
     assert put(client, REFERENCE.read_text()).status_code == 201
     told = put(client, REFERENCE.read_text())

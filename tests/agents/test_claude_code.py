@@ -24,6 +24,7 @@ def session(client: TestClient) -> TestClient:
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork", "of-a-later-version"])
 def test_a_start_gets_the_whole_checkpoint(session: TestClient, source: str) -> None:
     text = context(session, CLIENT, "SessionStart", source=source, seconds_since_last_response=1, new_field={"x": 1})
@@ -38,6 +39,7 @@ def test_line_1_differs_each_time(session: TestClient) -> None:
     assert len(lines) == 3
 
 
+@pytest.mark.slow
 def test_two_byte_letters_are_counted_as_bytes(session: TestClient) -> None:
     for number in range(40):
         told = {"text": f"{number} " + "é" * 400}
@@ -78,6 +80,7 @@ def test_messages_are_kept_word_for_word_by_their_numbers(session: TestClient) -
     assert proposed["proposed"] is True
 
 
+@pytest.mark.slow
 def test_a_proposed_directive_is_shown_as_such_until_it_is_confirmed(session: TestClient) -> None:
     hook(session, CLIENT, "UserPromptSubmit", prompt="Never restart the box.")
     hook(session, CLIENT, "UserPromptSubmit", prompt="I said: never restart the box! Never restart the box.")

@@ -21,6 +21,7 @@ def session(client: TestClient) -> TestClient:
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact"])
 def test_codex_gets_the_checkpoint_at_a_start(session: TestClient, source: str) -> None:
     assert "No hacks" in context(session, "codex", "SessionStart", source=source, **CODEX)
@@ -37,6 +38,7 @@ def test_codex_gets_one_copy_where_it_resumes_into_a_compaction(session: TestCli
     assert "No hacks" in context(session, "codex", "SessionStart", source="compact", **CODEX)
 
 
+@pytest.mark.slow
 def test_codex_counts_bytes(session: TestClient) -> None:
     for number in range(30):
         session.post(f"{API}/next-steps", json={"text": f"{number} {'測' * 300}"}).raise_for_status()
@@ -161,6 +163,7 @@ def test_a_told_session_goes_before_all(client: TestClient, tmp_path: Path) -> N
     assert [one["session"] for one in facts(client, "messages")] == ["S2"]
 
 
+@pytest.mark.slow
 def test_of_a_closed_session_nothing_more_is_meant(client: TestClient, tmp_path: Path) -> None:
     one, _ = two_sessions(client, tmp_path)
     say(client, "x", session_id="a", cwd=str(one))

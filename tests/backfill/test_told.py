@@ -189,6 +189,7 @@ def test_logs_of_another_machine_belong_to_its_host(session: TestClient, tmp_pat
     assert len(listed(session, "hosts")) == len(hosts)
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_was_imported_before_gets_its_launch(session: TestClient, tmp_path: Path) -> None:
     body = result("sglang-0.5.16-eagle3-3-steps")
     session.post("/api/v1/benchmarks/import", content=body, params={"name": "x.jsonl"}).raise_for_status()

@@ -210,6 +210,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_runs(bench: Bench) -
     assert bench.daemon.client.get("/api/v1/benchmarks/jobs").json()["count"] == jobs
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_meanwhile_ends_the_run(bench: Bench) -> None:
     """The last test: its server is gone afterwards."""
     number = bench.run(seconds=-1)["id"]

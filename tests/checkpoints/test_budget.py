@@ -56,6 +56,7 @@ def test_it_is_never_passed_and_gives_the_same_bytes_again(rendered: dict[str, A
     assert render(rendered, form, budget, SHIPPED) == text
 
 
+@pytest.mark.slow
 @given(models(), st.integers(1000, 6000))
 @settings(deadline=None, max_examples=150)
 def test_items_are_whole_or_absent_and_those_absent_are_told(rendered: dict[str, Any], budget: int) -> None:

@@ -70,6 +70,7 @@ def test_a_session_that_idles_while_a_server_loads_is_written_down_once(daemon: 
     assert "- L1 three steps is loading now: " in delta or "is capturing now" in delta
 
 
+@pytest.mark.slow
 def test_the_states_that_a_launch_ends_up_in_are_written_down(daemon: Daemon, tmp_path: Path) -> None:
     client: Any = daemon.client
     tell(client, "sessions", name="s")
@@ -184,6 +185,7 @@ def test_what_is_weightier_does_not_wait_for_quiet(client: TestClient) -> None:
     wait_until(lambda: made(client) == [("empty message", "D1 told")], 10)
 
 
+@pytest.mark.slow
 def test_what_was_imported_or_only_proposed_is_no_trigger(quick: TestClient) -> None:
     tell_reference(quick)
     tell(quick, "directives", text="Perhaps.", proposed=True)

@@ -36,6 +36,7 @@ def test_an_etag_saves_the_transfer_until_there_is_a_new_one(client: TestClient)
     assert stored.status_code == 304
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("accept", "media"),
     [

@@ -113,6 +113,7 @@ def test_two_thousand_characters_hold_all_that_is_pinned_of_a_plain_session(tmp_
         assert told in text
 
 
+@pytest.mark.slow
 def test_the_command_of_the_best_run_comes_before_that_of_a_launch_that_is_alive(tmp_path: Path) -> None:
     told = plain_session()
     more = " ".join(f"--flag-{number} value" for number in range(30))

@@ -30,6 +30,7 @@ def test_it_is_a_schema_and_the_route_gives_it(client: TestClient) -> None:
     assert client.get(f"{API}/schemas/checkpoint").json() == schema()
 
 
+@pytest.mark.slow
 def test_what_the_api_gives_is_as_it_says(client: TestClient) -> None:
     tell_reference(client)
     assert check(latest(client, format="json"))["trigger"] == "asked"

@@ -98,6 +98,7 @@ def test_claims_that_make_no_sense_are_refused(client: TestClient, body: dict[st
     assert held(client) == []
 
 
+@pytest.mark.slow
 def test_a_claim_ends_with_its_time_and_with_its_process(client: TestClient) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         assert "until" not in claim(client, pid=child.pid)
@@ -162,6 +163,7 @@ def test_a_launch_claims_its_gpus_and_port_for_as_long_as_it_lives(
     wait_until(lambda: held(daemon.client) == [])
 
 
+@pytest.mark.slow
 def test_the_command_line_claims(shared: Sitrep) -> None:
     said = shared("claim", "gpu", "40-42,50", "--for", "90m", "--why", "profiling", "--owner", "anna").ok().out
     assert said.split(":")[1].startswith(" GPU 40-42,50 claimed by anna until ")

@@ -42,6 +42,7 @@ def test_a_zombie_holds_no_store(zombie: int, tmp_path) -> None:
         assert autostart._is_held(tmp_path) is held
 
 
+@pytest.mark.slow
 def test_shutdown_does_not_wait_for_a_zombie(sitrep: Sitrep) -> None:
     """The daemon is a child of this process here, and nobody waits for it until the command has said its word."""
     child = subprocess.Popen(sitrep.command("serve", "--port", "0"), env=sitrep.environment(), stderr=subprocess.PIPE)

@@ -29,6 +29,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Sitrep:
         yield sitrep
 
 
+@pytest.mark.slow
 def test_a_session_goes_in_and_comes_out(told: Sitrep, tmp_path: Path) -> None:
     text = told("export").ok().out
     lines = [json.loads(line) for line in text.splitlines()]

@@ -45,6 +45,7 @@ def test_a_url_without_a_daemon_is_named(sitrep: Sitrep) -> None:
     assert not sitrep.store.exists()
 
 
+@pytest.mark.slow
 def test_by_url_the_token_is_sent(shared: Sitrep, tmp_path: Path) -> None:
     url = json.loads((shared.store / "daemon.json").read_text())["url"]
     assert shared("session", "--json", env={"SITREP_URL": url}).json["data"][-1]["name"] == "shared work"

@@ -65,6 +65,7 @@ def test_a_log_becomes_a_profile(sitrep: Sitrep, tmp_path: Path) -> None:
     assert len(sitrep("profile", "list", "--json").json["data"]) == 1
 
 
+@pytest.mark.slow
 def test_a_trace_and_a_server(sitrep: Sitrep) -> None:
     sitrep("init", "s").ok()
     told = sitrep("profile", "read", str(DATA / "torch-2.14-cpu.pt.trace.json.gz")).ok().out

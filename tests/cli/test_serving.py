@@ -44,6 +44,7 @@ def test_a_refusal_reads_the_same_either_way(tmp_path: Path, words: list[str]) -
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_daemon_does_without_what_its_first_request_does_not_want(tmp_path: Path) -> None:
     script = (
         "import sys; from sitrepd.settings import load_settings; from sitrepd.app import create_app\n"

@@ -33,6 +33,7 @@ def test_a_run_is_read_and_read_anew(sitrep: Sitrep, tmp_path: Path) -> None:
     assert len(sitrep("training", "list", "--json").json["data"]) == 2
 
 
+@pytest.mark.slow
 def test_published_results_beside_ones_own(sitrep: Sitrep) -> None:
     sitrep("init", "s").ok()
     assert sitrep("reference", "compare").ok().out == "No references yet.\n"

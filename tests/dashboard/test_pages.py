@@ -204,6 +204,7 @@ def test_static_files_are_kept_by_their_edition(stranger: TestClient) -> None:
     assert stranger.get("/static/%2e%2e/routes.py").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_users_own_template_comes_first(tmp_path: Path) -> None:
     own = tmp_path / "own" / "dashboard" / "parts"
     own.mkdir(parents=True)

@@ -99,6 +99,7 @@ def test_facts_of_another_session_are_not_its_business(told: Daemon) -> None:
     assert "part-directives" not in seen
 
 
+@pytest.mark.slow
 def test_a_storm_of_facts_becomes_few_messages(told: Daemon) -> None:
     with streaming(told, f"session=S1&after={last_event(told)}") as stream:
         began = time.monotonic()

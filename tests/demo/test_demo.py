@@ -158,6 +158,7 @@ def _status(url: str) -> int:
         connection.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["This is a demo", "Launched L"])
 def test_sigterm_in_the_middle_leaves_nothing(run: Run, moment: str) -> None:
     demo = run()
@@ -166,6 +167,7 @@ def test_sigterm_in_the_middle_leaves_nothing(run: Run, moment: str) -> None:
     assert demo.left() == []
 
 
+@pytest.mark.slow
 def test_killed_demo_leaves_nothing_for_long(run: Run) -> None:
     demo = run()
     demo.wait_for("Launched L")
@@ -174,6 +176,7 @@ def test_killed_demo_leaves_nothing_for_long(run: Run) -> None:
     wait_until(lambda: not demo.left())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["sitrepd.demo.keeper", "sitrepd.cli serve"])
 def test_death_of_a_part_ends_the_whole(run: Run, victim: str) -> None:
     demo = run()
@@ -184,6 +187,7 @@ def test_death_of_a_part_ends_the_whole(run: Run, victim: str) -> None:
     assert demo.left() == []
 
 
+@pytest.mark.slow
 def test_reader_that_goes_away_ends_it(run: Run) -> None:
     demo = run(closed_after="Started a daemon")
     assert demo.wait() == 0

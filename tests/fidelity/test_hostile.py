@@ -82,6 +82,7 @@ def test_numbers_keep_their_decimals() -> None:
         assert any(f"run {told}x" in one and f" {told} tok/s" in one for one in statements), told
 
 
+@pytest.mark.slow
 def test_a_command_of_1500_characters_is_the_argv_that_was_told() -> None:
     told = hostile.commands()
     launch = next(line for line in told if line["type"] == "launch")

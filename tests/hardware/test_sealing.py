@@ -140,6 +140,7 @@ def test_minutes_and_hours_say_what_the_samples_say(db: Session):
     assert series.throttled_share(db, 1, 0, START, until) == pytest.approx(863 / 4319)
 
 
+@pytest.mark.slow
 def test_percentiles_of_a_long_time_are_those_of_samples(db: Session):
     """And not of minutes' means, which tremble less; mean, minimum and maximum are exact."""
     rows = [sample(5 * n) for n in range(8640)]

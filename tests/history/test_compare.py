@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.checkpoints.telling import API, make, tell
 from tests.history.conftest import ask, change
@@ -58,6 +59,7 @@ def test_several_changes_become_one_and_a_change_back_none(told: TestClient) -> 
     assert [(one["old"], one["new"]) for one in found["changed"][0]["fields"]] == [("todo", "done")]
 
 
+@pytest.mark.slow
 def test_what_happened_later_is_not_told(told: TestClient) -> None:
     make(told)
     tell(told, "findings", kind="decision", title="Use two steps", status="confirmed")

@@ -110,6 +110,7 @@ def test_an_imported_checkpoint_is_a_told_fact(short: TestClient) -> None:
     assert "C9" not in drop(short)["checkpoints"]
 
 
+@pytest.mark.slow
 def test_deliveries_do_not_grow_with_polling(short: TestClient) -> None:
     for number in range(45):
         short.post(f"{API}/sessions/S1/resume", json={"to": f"agent {number % 2}"}).raise_for_status()

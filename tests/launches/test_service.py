@@ -92,6 +92,7 @@ def test_ready_is_never_said_before_the_port_answers(daemon: Daemon, tmp_path: P
     wait_until(looked, interval_s=0.01)
 
 
+@pytest.mark.slow
 def test_a_server_is_stopped_the_way_sglang_wants(daemon: Daemon, tmp_path: Path) -> None:
     log = tmp_path / "log"
     start(daemon, command=command(free_port(), log, 1), cwd=str(tmp_path))
@@ -130,6 +131,7 @@ def test_a_failed_start_says_why(daemon: Daemon, tmp_path: Path) -> None:
     assert "out of memory" in launch["failure"].lower()
 
 
+@pytest.mark.slow
 def test_a_killed_daemon_loses_neither_the_server_nor_its_log(daemon: Daemon, tmp_path: Path) -> None:
     start(daemon, command=command(free_port(), tmp_path / "log", 4), cwd=str(tmp_path))
     pid = until(daemon, "L1", "loading")["pid"]
@@ -175,6 +177,7 @@ def test_a_launch_that_no_daemon_has_stored_is_found(daemon: Daemon, tmp_path: P
     assert (launch["id"], launch["name"], launch["pid"]) == ("L1", "lost", pid)
 
 
+@pytest.mark.slow
 def test_an_appended_log_is_read_from_where_the_start_began(daemon: Daemon, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("[2026-01-01 00:00:00] The server is fired up and ready to roll!\n")

@@ -71,6 +71,7 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     found.end()
 
 
+@pytest.mark.slow
 def test_a_server_that_becomes_ready_or_fails_is_told(tmp_path: Path, receiver: Receiver) -> None:
     everybody = {
         "notify_webhook": [f"{receiver.url}/hook"],
@@ -108,6 +109,7 @@ def test_imported_facts_are_no_news(tmp_path: Path, receiver: Receiver) -> None:
         assert json.loads(one[2])["title"] == "Sweep W1 w is done (S1 s)"
 
 
+@pytest.mark.slow
 def test_of_a_sweep_its_end_is_told_and_not_each_of_its_servers(tmp_path: Path, receiver: Receiver) -> None:
     with application(tmp_path / "store", notify_webhook=[receiver.url]) as client:
         client.post(f"{API}/sessions", json={"name": "s"}).raise_for_status()

@@ -107,6 +107,7 @@ def test_a_token_in_how_a_checkpoint_is_asked_for_or_handed_over_is_stored_nowhe
     assert written(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_token_in_a_change_is_stored_nowhere(told: TestClient, tmp_path: Path) -> None:
     finding = told.post("/api/v1/findings", json={"kind": "observation", "title": "x"}).json()["id"]
     told.patch(f"/api/v1/findings/{finding}", json={"title": SAID, "evidence": [SAID]}).raise_for_status()

@@ -114,6 +114,7 @@ def put_back(path: Path, source: Path) -> dict[str, int]:
 TABLES = {noun.line_type: str(noun.table.__tablename__) for noun in load_registry().nouns}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", migrations.known_revisions())
 def test_every_fact_outlives_every_upgrade(tmp_path: Path, rich: tuple[Path, str], revision: str) -> None:
     path = tmp_path / "sitrep.db"

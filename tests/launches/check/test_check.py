@@ -183,6 +183,7 @@ def test_the_command_line_says_it_by_its_exit_status(shared: Sitrep, tmp_path: P
     assert '"checks"' in told.out
 
 
+@pytest.mark.slow
 @pytest.mark.gcc
 def test_gpus_that_are_too_few_full_or_taken(
     gpu_daemon: Callable[..., Daemon], nvml_stub: NvmlStub, tmp_path: Path
