@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.running import end_started
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -24,6 +25,26 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+# What this machine's servers and kernel tell is no test's business, but of those that bring their own; and checkpoints of
+# what is told come when a test asks for them, not some time later on a slow machine.
+_OURS = {"SITREP_ADOPT": "false", "SITREP_KERNEL_LOG": os.devnull, "SITREP_CHECKPOINT_QUIET_S": "3600"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_settings() -> Iterator[None]:
+    """Also of daemons that several tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _OURS.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _own_processes() -> Iterator[None]:
+    yield
+    end_started()
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Child processes inherit this too: no SITREP_*, user folders of the test's own, and no eye for others' servers."""
@@ -31,11 +52,8 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
         monkeypatch.delenv(name)
     for name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SITREP_ADOPT", "false")
-    # What this machine's kernel tells is no test's business, but of those that bring a log of their own.
-    monkeypatch.setenv("SITREP_KERNEL_LOG", os.devnull)
-    # Checkpoints of what is told come when a test asks for them, not some time later on a slow machine.
-    monkeypatch.setenv("SITREP_CHECKPOINT_QUIET_S", "3600")
+    for name, value in _OURS.items():
+        monkeypatch.setenv(name, value)
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))

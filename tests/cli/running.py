@@ -37,6 +37,20 @@ class Done:
         return json.loads(self.out)
 
 
+_started: list[subprocess.Popen[str]] = []
+
+
+def end_started() -> None:
+    """Ends what a test started by `Sitrep.start`, so that one that fails leaves nothing to the next."""
+    while _started:
+        process = _started.pop()
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
 class Sitrep:
     """`sitrep(…)` runs one command on a store."""
 
@@ -62,14 +76,16 @@ class Sitrep:
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *words: str, **popen: Any) -> subprocess.Popen[str]:
-        """A command that goes on."""
+        """A command that goes on, until the test ends at the latest."""
         popen = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "text": True,
         } | popen
-        return subprocess.Popen(self.command(*words), cwd=self.cwd, env=self.environment(), **popen)
+        process = subprocess.Popen(self.command(*words), cwd=self.cwd, env=self.environment(), **popen)
+        _started.append(process)
+        return process
 
     def daemon_pid(self) -> int | None:
         try:
