@@ -152,6 +152,17 @@ def test_one_that_is_stopped_keeps_what_it_has_measured(bench: Bench) -> None:
     assert again["state"] == "stopped"
 
 
+def test_one_that_waits_for_its_turn_is_stopped_at_once(bench: Bench) -> None:
+    first, second, third = bench.run(seconds=-1)["id"], bench.run()["id"], bench.run()["id"]
+    wait_until(lambda: bench.job(first).get("done") == 1)
+    stopped = bench.daemon.client.post(f"/api/v1/benchmarks/jobs/{second}/stop").json()
+    assert (stopped["state"], stopped["benchmarks"]) == ("stopped", [])
+    assert (bench.job(first)["state"], bench.job(third)["state"]) == ("running", "queued")
+    _go(bench.job(first))
+    assert bench.ended(third)["state"] == "done"
+    assert bench.job(first)["state"] == "done"
+
+
 def test_what_takes_too_long_is_ended(bench: Bench) -> None:
     job = bench.ended(bench.run(seconds=-1, timeout_s=0.5)["id"])
     assert (job["state"], job["error"]) == ("failed", "The run took longer than 0.5 s, and was ended.")

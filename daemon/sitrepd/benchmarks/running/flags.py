@@ -19,6 +19,11 @@ def value_of(words: Sequence[str], name: str) -> str | None:
     return found
 
 
+def asks_port(words: Sequence[str], port: int) -> bool:
+    """Whether the words of a client name that port, by itself or in a URL; other numbers may read the same."""
+    return value_of(words, "--port") == str(port) or any(re.search(rf":{port}(?!\d)", word) for word in words)
+
+
 def has(words: Iterable[str], name: str) -> bool:
     return any(_same(word.partition("=")[0], name) for word in words)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -83,7 +84,7 @@ class BenchmarkJobs(Service):
     async def _do(self, number: int, turn: asyncio.Lock) -> None:
         work = self._works[number]
         try:
-            async with turn:
+            async with _in_turn(turn, work):
                 await work.do()
         except Stopped:
             await self._end(number, "stopped", None)
@@ -131,6 +132,23 @@ class BenchmarkJobs(Service):
         if work is not None and told.is_living:
             told.done, told.total = work.progress
         return told
+
+
+@asynccontextmanager
+async def _in_turn(turn: asyncio.Lock, work: Work) -> AsyncIterator[None]:
+    """Raises Stopped for one that is stopped while another still has the turn: it has no process yet."""
+    mine, asked = asyncio.ensure_future(turn.acquire()), asyncio.ensure_future(work.stopped())
+    try:
+        await asyncio.wait({mine, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not mine.done():
+            raise Stopped
+        yield
+    finally:
+        for one in (mine, asked):
+            one.cancel()
+        got, _ = await asyncio.gather(mine, asked, return_exceptions=True)
+        if got is True:
+            turn.release()
 
 
 async def _finished(task: asyncio.Task[None]) -> None:

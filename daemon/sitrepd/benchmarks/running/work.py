@@ -21,6 +21,7 @@ from sitrepd.benchmarks.parsers import BenchmarkFileError
 from sitrepd.benchmarks.running import counters, during, measured, prepare, rows, tools
 from sitrepd.benchmarks.running.asked import BenchAsked
 from sitrepd.benchmarks.running.counters import Reading
+from sitrepd.benchmarks.running.flags import asks_port
 from sitrepd.benchmarks.running.models import BenchmarkJob
 from sitrepd.benchmarks.running.prepare import Prepared
 from sitrepd.benchmarks.running.progress import read_progress
@@ -73,6 +74,10 @@ class Work:
 
     def stop(self) -> None:
         self._stop.set()
+
+    async def stopped(self) -> None:
+        """Until somebody asks for its end."""
+        await self._stop.wait()
 
     async def do(self) -> None:
         """All that is left to do; raises Stopped, or a SitrepError that says why it cannot be done."""
@@ -225,8 +230,7 @@ class Work:
         """Benchmarks that somebody else runs against the same server."""
         own = str(prepare.benchmarks_dir(self.runtime))
         for one in self.runtime.live.get("benchmarks_running") or ():
-            words = " ".join(one["argv"])
-            if own not in words and port is not None and str(port) in words:
+            if port is not None and asks_port(one["argv"], port) and own not in " ".join(one["argv"]):
                 self._others.add(f"another benchmark ran against the server meanwhile ({one['name']})")
 
     async def _kill(self, launched: Launched) -> None:
