@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -14,9 +14,9 @@ from sqlmodel import Session, col, select
 from sitrepd import facts, redact
 from sitrepd.backfill import models as m
 from sitrepd.backfill.conversations import Conversations, scope_of
-from sitrepd.backfill.found import figures
+from sitrepd.backfill.found import FIGURES, figures
 from sitrepd.backfill.models import Backfilled, BackfillIn, Settled
-from sitrepd.benchmarks.models import Benchmark
+from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
 from sitrepd.facts import Noun, Scope
 from sitrepd.findings.models import Finding
 from sitrepd.hardware.models import Host, HostCreate
@@ -141,7 +141,7 @@ class Keeper:
     def _make_benchmark(self, noun: Noun, told: m.ToldBenchmark) -> tuple[Benchmark, bool]:
         known = self._db.exec(
             select(Benchmark).where(Benchmark.digest == told.key, Benchmark.session_id == self._session_id)
-        ).first() or self._same_figures(noun, told)
+        ).first() or self._same_figures(told)
         if known is not None:
             self._change_benchmark(noun, known, told)
             return known, False
@@ -149,17 +149,29 @@ class Keeper:
         row.digest = told.key
         row.launch_id = self._launch_of(told)
         self._db.add(row)
+        if (key := figures(told.fact.metrics or {})) is not None:
+            self._by_figures.setdefault(key, row.id)
         return row, True
 
-    def _same_figures(self, noun: Noun, told: m.ToldBenchmark) -> Benchmark | None:
+    def _same_figures(self, told: m.ToldBenchmark) -> Benchmark | None:
         """A stored run of which this is what its tool has printed, with fewer digits."""
         wanted = figures(told.fact.metrics or {})
-        if wanted is None:
-            return None
-        rows = facts.all_rows(self._db, noun, self._session_id)
-        child = next(one for one in noun.children if one.field == "metrics")
-        metrics = facts.children_of(self._db, child, rows)
-        found: Benchmark | None = next((row for row in rows if figures(metrics.get(row.id) or {}) == wanted), None)
+        number = None if wanted is None else self._by_figures.get(wanted)
+        return None if number is None else self._db.get(Benchmark, number)
+
+    @cached_property
+    def _by_figures(self) -> dict[tuple[str, ...], int]:
+        """The oldest run with these figures; read once, since a project has runs by the thousand."""
+        run, metric = col(Benchmark.id), BenchmarkMetric
+        query = select(run, metric.name, metric.text).join(metric, col(metric.benchmark_id) == run)
+        query = query.where(Benchmark.session_id == self._session_id, col(metric.name).in_(FIGURES)).order_by(run)
+        told: dict[int, dict[str, Any]] = {}
+        for number, name, text in self._db.exec(query).all():
+            told.setdefault(number or 0, {})[name] = {"value": text}
+        found: dict[tuple[str, ...], int] = {}
+        for number, metrics in told.items():
+            if (key := figures(metrics)) is not None:
+                found.setdefault(key, number)
         return found
 
     def _change_benchmark(self, noun: Noun, row: Benchmark, told: m.ToldBenchmark) -> None:
@@ -178,9 +190,19 @@ class Keeper:
             return kept.fact_id
         if told.random_seed is None:
             return None
-        rows = self._db.exec(select(Launch).where(Launch.session_id == self._session_id)).all()
-        drawn = [row.id for row in rows if (row.settings or {}).get("random_seed") == told.random_seed]
+        drawn = self._by_seed.get(told.random_seed, [])
         return drawn[0] if len(drawn) == 1 else None
+
+    @cached_property
+    def _by_seed(self) -> dict[Any, list[int]]:
+        """The session's launches by the seed that they drew; complete, since benchmarks are taken in after them."""
+        found: dict[Any, list[int]] = {}
+        query = select(col(Launch.id), Launch.settings).where(Launch.session_id == self._session_id)
+        for number, settings in self._db.exec(query).all():
+            seed = (settings or {}).get("random_seed")
+            if isinstance(seed, int):
+                found.setdefault(seed, []).append(number or 0)
+        return found
 
     # --- training runs and findings ------------------------------------------------------------------------------
 
