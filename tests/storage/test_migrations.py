@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,13 +26,13 @@ from sitrepd.storage import migrations
 from sitrepd.storage.engine import make_migrator
 
 
-def migrate(path: Path, revision: str) -> None:
+def migrate(path: Path, revision: str, to: Callable[[Config, str], None] = command.upgrade) -> None:
     config = Config()
     config.set_main_option("script_location", str(resource_dir("migrations")))
     engine = make_migrator(path)
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        to(config, revision)
     engine.dispose()
 
 
@@ -86,7 +88,10 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
             client.post("/api/v1/import", params={"name": name}, content=content).raise_for_status()
         client.post("/api/v1/sessions/S2/checkpoints").raise_for_status()
         client.post("/api/v1/sessions/S2/resume", json={"to": "agent"}).raise_for_status()
-        return folder / "sitrep.db", client.get("/api/v1/sessions/S2/export").text
+        told = client.get("/api/v1/sessions/S2/export").text
+    shutil.copy(folder / "sitrep.db", folder / "points.db")
+    migrate(folder / "points.db", "0013", command.downgrade)
+    return folder / "sitrep.db", told
 
 
 def put_back(path: Path, source: Path) -> dict[str, int]:
@@ -94,19 +99,22 @@ def put_back(path: Path, source: Path) -> dict[str, int]:
     counts = {}
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("ATTACH ? AS later", (str(source),))
+        # Points of training runs, which lie elsewhere by now, as they were before.
+        db.execute("ATTACH ? AS points", (str(source.with_name("points.db")),))
         tables = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in db.execute(tables).fetchall():
             if table == "alembic_version" or table.startswith(("sqlite_", "search_")):
                 continue
             own = {row[1]: row for row in db.execute(f"PRAGMA main.table_info({table})")}
-            shared = [row[1] for row in db.execute(f"PRAGMA later.table_info({table})") if row[1] in own]
+            later = "points" if table == "training_metric" else "later"
+            shared = [row[1] for row in db.execute(f"PRAGMA {later}.table_info({table})") if row[1] in own]
             if not shared:
                 continue
             # A column that is gone by now, and may not be empty, gets what any row could have had.
             lost = [name for name, row in own.items() if name not in shared and row[3] and row[4] is None]
             names = ", ".join(f'"{name}"' for name in (*shared, *lost))
             values = ", ".join([*(f'"{name}"' for name in shared), *("''" for _ in lost)])
-            db.execute(f"INSERT OR REPLACE INTO main.{table} ({names}) SELECT {values} FROM later.{table}")
+            db.execute(f"INSERT OR REPLACE INTO main.{table} ({names}) SELECT {values} FROM {later}.{table}")
             counts[table] = db.execute(f"SELECT count(*) FROM main.{table}").fetchone()[0]
     return counts
 
@@ -126,6 +134,7 @@ def test_every_fact_outlives_every_upgrade(tmp_path: Path, rich: tuple[Path, str
     with application(tmp_path) as client:
         text = client.get("/api/v1/sessions/S2/export").text
         found = client.get("/api/v1/search", params={"q": "okapi"}).json()["data"]
+    counts.pop("training_metric", None)
     with closing(sqlite3.connect(path)) as db:
         after = {table: db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in counts}
         assert db.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -203,3 +212,45 @@ def test_samples_of_an_earlier_schema_are_kept(tmp_path: Path) -> None:
         (7, 0, at + 321, None, None, None, None, None, 0),
         (7, 3, at + 321, 1.0, 2, 3.5, 4.0, 5.0, 0x400),
     ]
+
+
+def test_points_of_an_earlier_schema_are_kept(tmp_path: Path) -> None:
+    """A row a value becomes a column a metric; each comes back as it was told, and the way back is open."""
+    path = tmp_path / "sitrep.db"
+    migrate(path, "0013")
+    rows = [
+        (1, 0, None, 10, "loss", "2.50", "nats", "lower"),
+        (1, 0, None, 10, "acc", "0.10", None, "higher"),
+        (1, 1, None, 20, "loss", "2.1", "nats", "lower"),
+        (1, 1, None, 20, "acc", "0.2", None, "higher"),
+        (2, 0, "1.50", None, "loss", "1e-05", None, None),
+        (1, 2, "3", 30, "acc", "0.3", None, "higher"),
+    ]
+    query = (
+        "SELECT training_id, point, epoch, step, name, text, unit, better FROM training_metric ORDER BY training_id, id"
+    )
+    with closing(sqlite3.connect(path)) as db, db:
+        for number in (1, 2):
+            db.execute("INSERT INTO training (id, at, provenance, observed_at) VALUES (?, '2026-01-01', 'told', '2026-01-01')",
+                       (number,))  # fmt: skip
+        db.executemany(
+            "INSERT INTO training_metric (training_id, point, epoch, step, name, text, unit, better, value) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+            rows,
+        )
+        before = db.execute(query).fetchall()
+    migrations.upgrade(path)
+    with closing(sqlite3.connect(path)) as db:
+        told = db.execute(
+            "SELECT training_id, steps, epochs, metrics, units FROM training_batch ORDER BY id"
+        ).fetchall()
+        assert db.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert [(row[0], *map(json.loads, row[1:])) for row in told] == [
+        (1, [10, 20], [None, None], {"loss": ["2.50", "2.1"], "acc": ["0.10", "0.2"]},
+         {"loss": ["nats", "lower"], "acc": [None, "higher"]}),
+        (1, [30], ["3"], {"acc": ["0.3"]}, {"acc": [None, "higher"]}),
+        (2, [None], ["1.50"], {"loss": ["1e-05"]}, {}),
+    ]  # fmt: skip
+    migrate(path, "0013", command.downgrade)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute(query).fetchall() == before

@@ -1,4 +1,4 @@
-"""Rows that belong to a benchmark, profile, training run or reference, to and from the shapes of the API."""
+"""Rows that belong to a benchmark, profile or reference, to and from the shapes of the API."""
 
 from __future__ import annotations
 
@@ -59,23 +59,6 @@ def profile_phases(rows: Iterable[m.ProfilePhaseRow]) -> list[m.ProfilePhase]:
             mean_ms=_decimal(row.mean_ms),
         )
         for row in rows
-    ]
-
-
-def training_rows(points: Sequence[m.TrainingPoint]) -> list[Any]:
-    return [
-        row
-        for index, point in enumerate(points)
-        for row in metric_rows(m.TrainingMetric, point.metrics, point=index, epoch=_text(point.epoch), step=point.step)
-    ]
-
-
-def training_points(rows: Iterable[m.TrainingMetric]) -> list[m.TrainingPoint]:
-    by_point: dict[int, list[m.TrainingMetric]] = {}
-    for row in rows:
-        by_point.setdefault(row.point, []).append(row)
-    return [
-        m.TrainingPoint(epoch=_decimal(of[0].epoch), step=of[0].step, metrics=measures(of)) for of in by_point.values()
     ]
 
 

@@ -1,28 +1,28 @@
-"""Points of a training run, many at a time: columns of numbers in, rows out, in one transaction."""
+"""Points of a training run, many at a time: columns of numbers in, and one row with them in the store."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from sitrepd.benchmarks.metrics import describe
-from sitrepd.benchmarks.models import Training, TrainingMetric
+from sitrepd.benchmarks.models import Training, TrainingBatch
 from sitrepd.decimals import number_text
 from sitrepd.errors import InvalidFact
 from sitrepd.redact import redact_text
 from sitrepd.storage import events, ids
-from sitrepd.storage.bulk import insert_rows
 
 MOST_VALUES = 200_000
 _MOST_NAME = 500
 _RANGE = 1e300
 _PLACES = ("step", "epoch")
-_COLUMNS = ("name", "text", "value", "unit", "better", "training_id", "point", "epoch", "step")
+_MOST_STEP = 2**63 - 1
+_EXPONENT = re.compile("[eE]")
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -41,28 +41,28 @@ SCHEMA: dict[str, Any] = {
 
 
 class _Told(str):
-    """A number with a point or an exponent, as it stands in the JSON."""
+    """A number as it stands in the JSON."""
 
     __slots__ = ()
-
-
-Number = int | _Told
-_NUMBERS = (_Told, int)
 
 
 @dataclass(frozen=True)
 class Columns:
     """As they were sent, and found to be right; a value is None where nothing was measured."""
 
-    steps: Sequence[int | None]
-    epochs: Sequence[str | None]
-    metrics: Mapping[str, Sequence[Number | None]]
+    steps: list[int | None] | None
+    epochs: list[str | None] | None
+    metrics: dict[str, list[str | None]]
+
+    @property
+    def values(self) -> int:
+        return sum(len(column) - column.count(None) for column in self.metrics.values())
 
 
 def read(body: bytes) -> Columns:
     """Raises InvalidFact for the first thing that is wrong; numbers keep the decimals that they were sent with."""
     try:
-        told = json.loads(body, parse_float=_Told, parse_constant=_no_constant)
+        told = json.loads(body, parse_float=_Told, parse_int=_Told, parse_constant=_no_constant)
     except ValueError as error:
         raise InvalidFact(f"The body is no JSON: {error}.") from error
     if not isinstance(told, dict) or not isinstance(told.get("metrics"), dict) or not told["metrics"]:
@@ -77,31 +77,24 @@ def read(body: bytes) -> Columns:
     found = {redact_text(_name(name)): _metric(name, column, length) for name, column in told["metrics"].items()}
     if length * len(found) > MOST_VALUES:
         raise InvalidFact(f"{length * len(found)} values are too many at once: send at most {MOST_VALUES}.")
-    return Columns(_steps(steps, length), _epochs(epochs, length), found)
+    return Columns(_whole(steps), None if epochs is None else _plain(epochs), found)
 
 
 def store(db: Session, training: Training, columns: Columns) -> int:
     """How many values were stored, after those that are there; one event tells of all of them."""
-    number = training.id or 0
-    last = select(TrainingMetric.point).where(TrainingMetric.training_id == number)
-    before = db.exec(last.order_by(col(TrainingMetric.id).desc()).limit(1)).first()
-    first = 0 if before is None else before + 1
-    rows = list(_rows(number, first, columns))
-    if rows:
-        insert_rows(db, TrainingMetric.__table__, _COLUMNS, rows)  # type: ignore[attr-defined]
+    stored = columns.values
+    if stored:
+        number = training.id or 0
+        described = {name: describe(name) for name in columns.metrics}
+        units = {name: list(told) for name, told in described.items() if any(told)}
+        db.add(
+            TrainingBatch(
+                training_id=number, steps=columns.steps, epochs=columns.epochs, metrics=columns.metrics, units=units
+            )
+        )
         subject = ids.public_id("T", number)
-        events.record(db, "training.changed", subject, training.session_id, fields=["points"], added=len(rows))
-    return len(rows)
-
-
-def _rows(number: int, first: int, columns: Columns) -> Iterator[tuple[Any, ...]]:
-    """Point by point: the last row is of the last point."""
-    named = [(name, *describe(name), column) for name, column in columns.metrics.items()]
-    for at, (step, epoch) in enumerate(zip(columns.steps, columns.epochs, strict=True)):
-        for name, unit, better, column in named:
-            value = column[at]
-            if value is not None:
-                yield name, _text(value), float(value), unit, better, number, first + at, epoch, step
+        events.record(db, "training.changed", subject, training.session_id, fields=["points"], added=stored)
+    return stored
 
 
 def _is_list(value: Any) -> bool:
@@ -114,48 +107,55 @@ def _name(name: str) -> str:
     return name
 
 
-def _metric(name: str, column: Any, length: int) -> Sequence[Number | None]:
+def _metric(name: str, column: Any, length: int) -> list[str | None]:
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"metrics.{name}: a list of {length} numbers is wanted, as long as the others.")
-    for at, value in enumerate(column):
-        if value is not None and (type(value) not in _NUMBERS or not -_RANGE <= _size(value) <= _RANGE):
-            raise InvalidFact(f"metrics.{name}.{at}: a number is wanted, or null where nothing was measured.")
-    return column
+    at = _first_wrong(column, -_RANGE, may_be_absent=True)
+    if at is not None:
+        raise InvalidFact(f"metrics.{name}.{at}: a number is wanted, or null where nothing was measured.")
+    return _plain(column)
 
 
-def _column(name: str, column: Any, length: int) -> list[Number] | None:
+def _column(name: str, column: Any, length: int) -> list[Any] | None:
     if column is None:
         return None
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"{name}: a list of {length} numbers is wanted, as long as the columns of metrics.")
-    for at, value in enumerate(column):
-        if type(value) not in _NUMBERS or not 0 <= _size(value) <= _RANGE:
-            raise InvalidFact(f"{name}.{at}: a number from 0 on is wanted.")
+    at = _first_wrong(column, 0)
+    if at is not None:
+        raise InvalidFact(f"{name}.{at}: a number from 0 on is wanted.")
     return column
 
 
-def _steps(column: list[Number] | None, length: int) -> Sequence[int | None]:
-    if column is None:
-        return [None] * length
+def _first_wrong(column: list[Any], least: float, *, may_be_absent: bool = False) -> int | None:
+    """The place of what is no number from `least` on; only a column that has one is gone through one by one."""
+    kinds = {_Told, type(None)} if may_be_absent else {_Told}
+    if kinds.issuperset(map(type, column)):
+        sizes = [float(value) for value in column if value is not None]
+        if not sizes or (least <= min(sizes) and max(sizes) <= _RANGE):
+            return None
     for at, value in enumerate(column):
-        if type(value) is not int or value >= 2**63:
-            raise InvalidFact(f"step.{at}: a whole number from 0 on is wanted.")
-    return column  # type: ignore[return-value]
+        if type(value) not in kinds or (value is not None and not least <= float(value) <= _RANGE):
+            return at
+    return None
 
 
-def _epochs(column: list[Number] | None, length: int) -> Sequence[str | None]:
-    return [None] * length if column is None else [_text(value) for value in column]
+def _whole(column: list[Any] | None) -> list[int | None] | None:
+    if column is None:
+        return None
+    if all(map(str.isdecimal, column)):
+        whole = [int(value) for value in column]
+        if max(whole, default=0) <= _MOST_STEP:
+            return [*whole]
+    at = next(at for at, value in enumerate(column) if not value.isdecimal() or int(value) > _MOST_STEP)
+    raise InvalidFact(f"step.{at}: a whole number from 0 on is wanted.")
 
 
-def _size(value: Number) -> float:
-    """A whole number may be too large for a float."""
-    return value if type(value) is int else float(value)
-
-
-def _text(value: Number) -> str:
-    """With the decimals that it was sent with; only an exponent is written as everywhere."""
-    text = str(value)
-    return number_text(Decimal(text)) if "e" in text or "E" in text else text
+def _plain(column: list[str | None]) -> list[str | None]:
+    """With the decimals that they were sent with; only an exponent is written as everywhere."""
+    if not _EXPONENT.search("".join(filter(None, column))):
+        return column
+    return [number_text(Decimal(text)) if text is not None and _EXPONENT.search(text) else text for text in column]
 
 
 def _no_constant(name: str) -> Any:

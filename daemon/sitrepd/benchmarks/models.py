@@ -182,15 +182,18 @@ class Training(FactRow, table=True):
     note: str | None = None
 
 
-class TrainingMetric(MetricColumns, table=True):
-    """One metric of one point, which is an epoch or a step."""
+class TrainingBatch(Row, table=True):
+    """Points that were told together, as columns of one length; numbers with the decimals that they were told with."""
 
-    __tablename__ = "training_metric"
+    __tablename__ = "training_batch"
 
+    id: int | None = Column(default=None, primary_key=True)
     training_id: int = Column(default=0, foreign_key="training.id", index=True)
-    point: int
-    epoch: str | None = None
-    step: int | None = None
+    steps: list[int | None] | None = json_field(nullable=True)
+    epochs: list[str | None] | None = json_field(nullable=True)
+    metrics: dict[str, list[str | None]] = json_field()
+    units: dict[str, list[str | None]] = json_field()
+    """The unit of a metric and the direction in which it is better, of those that have one of the two."""
 
 
 class TrainingPoint(Shape):

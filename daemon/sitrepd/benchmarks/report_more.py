@@ -10,7 +10,9 @@ from typing import Any
 
 from sitrepd import reporting as r
 from sitrepd.benchmarks.metrics import Metric
-from sitrepd.benchmarks.models import ProfilePhaseRow, ReferenceMetric, TrainingMetric
+from sitrepd.benchmarks.models import ProfilePhaseRow, ReferenceMetric, TrainingBatch
+from sitrepd.benchmarks.trainings import batches
+from sitrepd.benchmarks.trainings.batches import Batch
 from sitrepd.decimals import number_text
 from sitrepd.sections import Report, Section
 
@@ -54,46 +56,49 @@ def _tenth(share: str | None) -> str | None:
 
 def _trainings(report: Report) -> Section:
     found = r.rows(report, "training", ("id", "name", "model", "model_id", "data", "note"), limit=_LATEST)
-    names = ("name", "text", "unit", "better", "point", "epoch", "step")
-    metrics = r.children(report, TrainingMetric, "training_id", [row.id for row in found], names)
+    columns = ("steps", "epochs", "metrics", "units")
+    told = r.children(report, TrainingBatch, "training_id", [row.id for row in found], columns)
     models = r.names_of(report, "model", (row.model_id for row in found))
-    items = [training_item(row, metrics.get(row.id, ()), models) for row in found]
+    items = [training_item(row, told.get(row.id, ()), models) for row in found]
     return _section(report, "training", "training", "Training", 100, 60, items, "sitrep training list")
 
 
-def training_item(row: Any, metrics: Sequence[Any], models: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+def training_item(row: Any, told: Sequence[Batch], models: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
     """The last points; `earlier_points` counts those before them."""
-    points: dict[int, dict[str, Any]] = {}
-    for one in metrics:
-        point = points.setdefault(one.point, r.present(epoch=one.epoch, step=one.step) | {"metrics": []})
-        point["metrics"].append(r.measure(one))
-    told = list(points.values())
-    return {"id": f"T{row.id}", "ids": [f"T{row.id}"], "points": told[-_POINTS:]} | r.present(
+    points = [
+        r.present(epoch=one.epoch, step=one.step)
+        | {"metrics": [r.present(name=v.name, value=v.text, unit=v.unit, better=v.better) for v in one.values]}
+        for one in batches.last(told, _POINTS)
+    ]
+    return {"id": f"T{row.id}", "ids": [f"T{row.id}"], "points": points} | r.present(
         name=row.name,
         model=models.get(row.model_id) or row.model,
-        earlier_points=max(0, len(told) - _POINTS) or None,
-        best=_best(metrics),
+        earlier_points=max(0, batches.count(told) - _POINTS) or None,
+        best=_best(told),
         data=row.data,
         note=row.note,
     )
 
 
-def _best(metrics: Sequence[Any]) -> dict[str, Any] | None:
+def _best(told: Sequence[Batch]) -> dict[str, Any] | None:
     """The best point by the metric that matters most, of several."""
-    if len({one.point for one in metrics}) < 2:
+    if not told:
         return None
-    from sitrepd.benchmarks.trainings.best import Place, best
+    from sitrepd.benchmarks.trainings.best import Place, best, preferred
 
-    points: dict[int, Place] = {}
-    for one in metrics:
-        epoch = Decimal(one.epoch) if one.epoch is not None else None
-        place = points.setdefault(one.point, Place(epoch, one.step, {}))
-        place.metrics[one.name] = Metric(one.name, Decimal(one.text), one.unit, one.better)
-    found = best(list(points.values()))
+    name = preferred(batches.measured(told))
+    if name is None:
+        return None
+    places = []
+    for point in batches.extremes(told, name):
+        value = point.values[0]
+        measured = {name: Metric(name, Decimal(value.text), value.unit, value.better)}
+        places.append(Place(None if point.epoch is None else Decimal(point.epoch), point.step, measured))
+    found = best(places, name)
     if found is None:
         return None
-    told = r.present(name=found.metric.name, value=number_text(found.metric.value), unit=found.metric.unit)
-    return told | r.present(epoch=_number(found.place.epoch), step=found.place.step)
+    figures = r.present(name=found.metric.name, value=number_text(found.metric.value), unit=found.metric.unit)
+    return figures | r.present(epoch=_number(found.place.epoch), step=found.place.step)
 
 
 def _number(value: Decimal | None) -> str | None:

@@ -10,6 +10,7 @@ from sitrepd.benchmarks import children as c
 from sitrepd.benchmarks import models as m
 from sitrepd.benchmarks.report import report
 from sitrepd.benchmarks.restore import restore
+from sitrepd.benchmarks.trainings import batches
 from sitrepd.facts import Child, Noun
 from sitrepd.slices import Slice
 
@@ -35,7 +36,7 @@ PROFILE = Noun(
 TRAINING = Noun(
     "training", "trainings", "T", m.Training, m.TrainingCreate, m.TrainingUpdate, m.TrainingPublic,
     "Metrics of a training job, by epoch or step.",
-    children=(Child("points", m.TrainingMetric, "training_id", c.training_rows, c.training_points),),
+    children=(Child("points", m.TrainingBatch, "training_id", batches.rows_of, batches.points_of),),
     # Numbers by the hundred thousand, which nobody looks for by their words.
     unsearched=("points",),
 )  # fmt: skip

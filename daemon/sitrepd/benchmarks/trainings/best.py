@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -53,10 +54,14 @@ def best(points: Sequence[Place], metric: str | None = None) -> Best | None:
 
 
 def chosen(points: Sequence[Place]) -> str | None:
-    names = dict.fromkeys(name for point in points for name in point.metrics)
+    return preferred(Counter(name for point in points for name in point.metrics))
+
+
+def preferred(measured: Mapping[str, int]) -> str | None:
+    """The metric that matters most of those that were measured more than once."""
     for pattern in _PREFERRED:
-        for name in names:
-            if pattern.fullmatch(name) and sum(name in point.metrics for point in points) > 1:
+        for name, times in measured.items():
+            if times > 1 and pattern.fullmatch(name):
                 return name
     return None
 
