@@ -192,6 +192,13 @@ def test_what_cannot_be_is_refused_and_nothing_stored(
     assert play.starts() == []
 
 
+def test_of_a_large_search_the_first_combinations_are_shown(app: TestClient, play: Play) -> None:
+    many = {"steps": {"from": 1, "to": 1000}, "size": [1, 2]}
+    told = play.sweep(parameters=many, baseline=None, search={"method": "random", "trials": 2})
+    planned = app.post(f"{API}/sweeps/check", json=told).json()
+    assert (planned["count"], planned["choices"], len(planned["trials"])) == (2, 2000, 1001)
+
+
 @pytest.mark.usefixtures("play")
 def test_a_sweep_that_was_only_told_is_not_run(app: TestClient) -> None:
     sweep = app.post(f"{API}/sweeps", json={"name": "told", "state": "running"}).json()["id"]

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlmodel import Session, col, select
 from tests.checkpoints.telling import section_text, written
 
 from sitrepd.cli.sweep_watch import say_status
-from sitrepd.sweeps import words
+from sitrepd.sweeps import store, words
+from sitrepd.sweeps.models import Sweep
 
 
 def _benchmark(key: str, value: float, **more: Any) -> dict[str, Any]:
@@ -80,3 +82,23 @@ def test_a_sweep_and_trials_without_state_and_name_are_shown(capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     assert (lines[0], lines[-1]) == ("W2.", "Best by output_throughput: trial 5 (562.75, one run).")
     assert "None" not in "".join(lines)
+
+
+def test_what_somebody_asked_for_meanwhile_is_not_undone(tmp_path: Path) -> None:
+    """The runner acts on what it has read a moment ago."""
+    told = [{"type": "session", "key": "s", "name": "told"}]
+    told += [
+        {"type": "sweep", "key": state, "name": state, "state": state} for state in ("planned", "paused", "stopped")
+    ]
+
+    def change(db: Session) -> None:
+        for number in (1, 2, 3):
+            store.begin(db, number)
+        begun = [row.state for row in db.exec(select(Sweep).order_by(col(Sweep.id))).all()]
+        for number in (1, 2, 3):
+            store.wait_for_somebody(db, number, "GPU 0 is not free")
+        waiting = [(row.state, row.why) for row in db.exec(select(Sweep).order_by(col(Sweep.id))).all()]
+        assert begun == ["running", "paused", "stopped"]
+        assert waiting == [(state, "GPU 0 is not free") for state in ("paused", "paused", "stopped")]
+
+    written(tmp_path / "store", told, change)

@@ -145,6 +145,8 @@ def _say_plan(told: dict[str, Any]) -> None:
     for trial in told["trials"]:
         for text in trial.get("warnings") or ():
             output.warn(f"Warning: {trial['name']}: {text}")
+    if told["choices"] > len(told["trials"]):
+        output.say(f"The first {len(told['trials'])} of {told['choices']} combinations are shown.")
     chosen = f", chosen by {told['search']}," if told["search"] != "grid" else ""
     output.say(f"{told['count']} trials{chosen} with {told['runs']} runs in all; {told['metric']} decides.")
     if told.get("start_s") is not None:

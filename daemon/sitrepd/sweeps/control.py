@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from sitrepd import redact
 from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.facts import Scope
 from sitrepd.storage import ids
@@ -15,7 +16,7 @@ from sitrepd.sweeps import store, template
 from sitrepd.sweeps.asked import MOST_TRIALS
 from sitrepd.sweeps.grid import grid_of, plain, trials_of
 from sitrepd.sweeps.models import OVER, Sweep, Trial
-from sitrepd.sweeps.runner import asked_of
+from sitrepd.sweeps.store import asked_of
 
 
 def managed(row: Sweep) -> Sweep:
@@ -97,9 +98,8 @@ def extend(db: Session, scope: Scope, row: Sweep, more: Mapping[str, Sequence[An
     if count > MOST_TRIALS:
         raise InvalidFact(f"That would be {count} trials; {MOST_TRIALS} are the most.")
     _check(plan["template"], new)
-    stored = asked.model_dump(mode="json", by_alias=True, exclude={"caller", "template"})
-    row.plan = {**plan, "asked": stored, "count": count}
-    row.parameters = values | dict(asked.derived)
+    row.plan = {**plan, "asked": store.asked_kept(asked), "count": count}
+    row.parameters = redact.redact_json(values | dict(asked.derived))
     db.add(row)
     added = store.add_trials(db, scope, row, new)
     _wake(db, row)

@@ -11,7 +11,7 @@ from typing import Any
 from sitrepd.errors import InvalidFact
 
 _MOST_CHARACTERS = 500
-_MOST_POWER = 64
+_MOST_POWER, _MOST_BITS = 64, 1024
 _MOST_TEXT = 1000
 
 
@@ -34,28 +34,37 @@ def _power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-def _times(one: Any, other: Any) -> Any:
-    if isinstance(one, str) or isinstance(other, str):
-        raise ValueError("text cannot be multiplied")
-    return one * other
+def _of_numbers(work: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Text and lists are not repeated, filled in or taken apart, and no number grows without an end."""
+
+    def checked(one: Any, other: Any) -> Any:
+        if not isinstance(one, int | float) or not isinstance(other, int | float):
+            raise ValueError("only numbers can be reckoned with")
+        found = work(one, other)
+        if isinstance(found, complex) or (isinstance(found, int) and found.bit_length() > _MOST_BITS):
+            raise ValueError("no number that a setting can have")
+        return found
+
+    return checked
 
 
-def _mod(one: Any, other: Any) -> Any:
-    if isinstance(one, str):
-        raise ValueError("text has no remainder")
-    return one % other
+def _rounded(value: Any, digits: Any = None) -> Any:
+    if digits is not None and abs(digits) > _MOST_POWER:
+        raise ValueError(f"more than {_MOST_POWER} digits")
+    return round(value, digits)
 
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: _mod, ast.Pow: _power,
+    ast.Add: operator.add, ast.Sub: _of_numbers(operator.sub), ast.Mult: _of_numbers(operator.mul),
+    ast.Div: _of_numbers(operator.truediv), ast.FloorDiv: _of_numbers(operator.floordiv),
+    ast.Mod: _of_numbers(operator.mod), ast.Pow: _of_numbers(_power),
 }  # fmt: skip
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 _ORDERED: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
     ast.In: lambda one, other: one in other, ast.NotIn: lambda one, other: one not in other,
 }  # fmt: skip
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs, "int": int, "round": round}
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs, "int": int, "round": _rounded}
 
 
 class Expression:

@@ -27,11 +27,13 @@ from sitrepd.launches.start import plan as plan_launch
 from sitrepd.reporting import command_line
 from sitrepd.runtime import Runtime
 from sitrepd.sweeps import search, template
-from sitrepd.sweeps.asked import CallerIn, SweepAsked
+from sitrepd.sweeps.asked import MOST_TRIALS, CallerIn, SweepAsked
 from sitrepd.sweeps.grid import Combination, Grid, grid_of, trials_of
 
 _CHECKS = (check_flags, check_speculative, check_model, check_draft_model, check_draft, check_gpu_count)
 _CHECKED = 100
+# A whole grid and its baseline; a search may have a hundred times as many to choose from.
+_LISTED = MOST_TRIALS + 1
 _EARLIER = 5
 _FLAGS_S = 60.0
 
@@ -47,7 +49,7 @@ class PlannedTrial(BaseModel):
 
 
 class Planned(BaseModel):
-    """What a sweep would do. Of a search, `trials` are those that it chooses `count` from."""
+    """What a sweep would do. Of a search, `trials` are the first thousand of those that it chooses `count` from."""
 
     name: str | None = None
     count: int = Field(description="Trials that are run, at the most.")
@@ -55,6 +57,7 @@ class Planned(BaseModel):
     runs: int = Field(description="Measurements: benchmarks with their repeats.")
     metric: str
     search: str
+    choices: int = Field(description="Combinations that there are.")
     trials: list[PlannedTrial]
     start_s: float | None = Field(None, description="What a start took earlier; absent where none like it was seen.")
     starts_seen: int = 0
@@ -82,7 +85,7 @@ def _plan(runtime: Runtime, asked: SweepAsked, metric: str) -> Plan:
     with runtime.store.read() as db:
         base = template.body_of(db, asked.template, asked.caller or CallerIn())
         template.check_startable(_without_placeholders(base, found[0]))
-        bodies = [_body(base, one) for one in found]
+        bodies = [_body(base, one) for one in found[:_LISTED]]
         seen = _starts(db, bodies[0], runtime.host_id)
     hardware = runtime.live.get("hardware") or LiveHardware()
     look = Look(runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, flags_timeout_s=_FLAGS_S)
@@ -94,11 +97,11 @@ def _plan(runtime: Runtime, asked: SweepAsked, metric: str) -> Plan:
             name=one.label, baseline=one.baseline, settings=one.settings, command=_said(body),
             warnings=[check.text for check in (against[at] if at < len(against) else ())],
         )
-        for at, (one, body) in enumerate(zip(found, bodies, strict=True))
+        for at, (one, body) in enumerate(zip(found, bodies, strict=False))
     ]  # fmt: skip
     told = Planned(
         name=asked.name, count=count, launches=count, runs=count * sum(one.repeat for one in asked.benchmarks),
-        metric=metric, search=asked.searching.method, trials=trials, starts_seen=len(seen),
+        metric=metric, search=asked.searching.method, choices=len(found), trials=trials, starts_seen=len(seen),
         start_s=round(sum(seen) / len(seen), 1) if seen else None,
     )  # fmt: skip
     return Plan(asked, base, grid, found, told)

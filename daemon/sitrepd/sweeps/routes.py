@@ -153,12 +153,13 @@ async def extend(fact_id: FactId, body: ExtendIn, runtime: RuntimeDep, teller: T
 async def retry(fact_id: FactId, runtime: RuntimeDep) -> SweepStatus:
     """Do a trial anew that failed or was skipped."""
 
-    def job(db: Session) -> int:
+    def job(db: Session) -> tuple[int, int | None]:
         row: Trial = facts.get(db, TRIAL, fact_id)
         control.retry(db, row)
-        return row.sweep_id or 0
+        return row.sweep_id or 0, row.session_id
 
-    number = await runtime.store.write_async(job)
+    number, session_id = await runtime.store.write_async(job)
+    runtime.activity.touch(session_id)
     with runtime.store.read() as db:
         return status(db, runtime, _sweep(db, f"W{number}"))
 

@@ -18,7 +18,6 @@ from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.sweeps import results, search, store
-from sitrepd.sweeps.asked import SweepAsked
 from sitrepd.sweeps.grid import Combination, grid_of
 from sitrepd.sweeps.models import OVER, Sweep, Trial
 from sitrepd.sweeps.plan import known_secrets
@@ -76,7 +75,7 @@ class Sweeps(Service):
             trial = store.running_trial(db, number)
         if trial is None:
             if sweep.state == "planned":
-                await self._write(lambda db: store.set_sweep(db, number, state="running", why=None, halt=None))
+                await self._write(lambda db: store.begin(db, number))
             trial = await self._next_trial(number)
         if trial is None:
             return
@@ -139,7 +138,7 @@ class Sweeps(Service):
             sweep, trials = db.get(Sweep, number), store.trials(db, number)
             if sweep is None or any(one.state == "planned" for one in trials):
                 return None
-            asked = asked_of(sweep)
+            asked = store.asked_of(sweep)
             if asked.searching.method == "grid" or len(trials) >= (sweep.plan or {})["count"]:
                 return None
             metric = (sweep.plan or {})["metric"]
@@ -182,7 +181,7 @@ class Sweeps(Service):
                 store.again(db, trial, None)
             elif row is not None and row.state == "running":
                 store.end_trial(db, trial, "failed", why)
-            store.set_sweep(db, number, state="paused", why=why, halt=None)
+            store.wait_for_somebody(db, number, why)
 
         await self._write(job)
 
@@ -190,13 +189,8 @@ class Sweeps(Service):
         return await self.runtime.store.write_async(job)
 
 
-def asked_of(sweep: Sweep) -> SweepAsked:
-    """As it was asked for; its template is kept apart."""
-    return SweepAsked.model_validate({**(sweep.plan or {})["asked"], "template": {"argv": ["-"]}})
-
-
 def _spent(sweep: Sweep, trials: Sequence[Trial]) -> str | None:
-    budget = asked_of(sweep).budget
+    budget = store.asked_of(sweep).budget
     begun = [one for one in trials if one.state != "planned"]
     if budget.trials is not None and len(begun) >= budget.trials:
         return f"the budget of {budget.trials} trials is spent"

@@ -11,6 +11,7 @@ from sitrepd import facts, redact
 from sitrepd.clock import utc_now
 from sitrepd.facts import Scope
 from sitrepd.storage import events, ids
+from sitrepd.sweeps.asked import SweepAsked
 from sitrepd.sweeps.grid import Combination
 from sitrepd.sweeps.models import OVER, Sweep, SweepCreate, Trial, TrialCreate
 from sitrepd.sweeps.plan import Plan
@@ -31,7 +32,7 @@ def insert(db: Session, scope: Scope, plan: Plan) -> Sweep:
     )
     row: Sweep = facts.tell(db, scope.registry.by_word["sweep"], told, scope)
     row.plan = {
-        "asked": redact.redact_json(asked.model_dump(mode="json", by_alias=True, exclude={"caller", "template"})),
+        "asked": asked_kept(asked),
         "template": kept(plan.base),
         "metric": plan.told.metric,
         "count": plan.told.count,
@@ -40,6 +41,19 @@ def insert(db: Session, scope: Scope, plan: Plan) -> Sweep:
     chosen = plan.combinations if asked.searching.method == "grid" else [c for c in plan.combinations if c.baseline]
     add_trials(db, scope, row, chosen[: plan.told.count])
     return row
+
+
+def asked_kept(asked: SweepAsked) -> dict[str, Any]:
+    """What was asked for without secrets; the template is kept apart, and the caller's surroundings are not."""
+    kept_of: dict[str, Any] = redact.redact_json(
+        asked.model_dump(mode="json", by_alias=True, exclude={"caller", "template"})
+    )
+    return kept_of
+
+
+def asked_of(sweep: Sweep) -> SweepAsked:
+    """As it was asked for, but for its template."""
+    return SweepAsked.model_validate({**(sweep.plan or {})["asked"], "template": {"argv": ["-"]}})
 
 
 def _said(template: Template) -> dict[str, Any]:
@@ -79,6 +93,20 @@ def set_sweep(db: Session, number: int, **columns: Any) -> Sweep:
         fields = [name for name in changed if name != "plan"]
         events.record(db, "sweep.changed", ids.public_id("W", number), row.session_id, fields=sorted(fields))
     return row
+
+
+def begin(db: Session, number: int) -> None:
+    """It runs, unless somebody has paused or stopped it since it was looked at."""
+    row = db.get(Sweep, number)
+    if row is not None and row.state == "planned":
+        set_sweep(db, number, state="running", why=None, halt=None)
+
+
+def wait_for_somebody(db: Session, number: int, why: str) -> None:
+    """It pauses, and says why; one that was stopped meanwhile stays so."""
+    row = db.get(Sweep, number)
+    if row is not None:
+        set_sweep(db, number, state=row.state if row.state in OVER else "paused", why=why, halt=None)
 
 
 def set_trial(db: Session, number: int, **columns: Any) -> Trial:
