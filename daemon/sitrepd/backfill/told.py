@@ -18,7 +18,6 @@ _ENDINGS = (".gz", ".bz2", ".xz", ".log", ".out", ".err", ".txt")
 _SAY_NOTHING = ("server", "sglang", "vllm", "log", "output", "stdout", "stderr", "nohup", "out")
 _LAUNCHES, _BENCHMARKS, _FINDINGS, _POINTS = 20, 20, 50, 1000
 """How many go into one transaction: others who write wait no longer than for so many."""
-_LOADING = ("starting", "loading", "capturing", "warming")
 
 
 def wanted(found: Found, *, followed: bool) -> list[Start]:

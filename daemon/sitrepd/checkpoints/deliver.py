@@ -19,6 +19,7 @@ from sitrepd.checkpoints.quote import one_line
 from sitrepd.checkpoints.render import short, to_markdown
 from sitrepd.checkpoints.service import checkpoints
 from sitrepd.clock import iso, utc_now
+from sitrepd.launches.states import LOADING
 from sitrepd.redact import redact_text
 from sitrepd.runtime import Runtime
 from sitrepd.storage import events, ids
@@ -29,7 +30,6 @@ _LEAST = 1000
 _DELTA_SHARE = 0.4
 # Only now and then is it looked whether there are too many.
 _TIDY_EVERY = 20
-_LOADING = ("starting", "loading", "capturing", "warming")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _alive(db: Session, runtime: Runtime, session_id: int) -> list[str]:
 def _state(launch: Any) -> str:
     told = dataclasses.asdict(launch)
     told["phase"] = told.get("title") or told.get("phase")
-    if launch.state not in _LOADING:
+    if launch.state not in LOADING:
         return f"is {launch.state} now"
     parts = [words.progress(told), words.time_left(told)]
     return f"is {launch.state} now: {', '.join(part for part in parts if part)}"

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sitrepd.launches.states import ALIVE
 from sitrepd.sections import Report, Section
 
 _WAIT_S = 0.3
 _PATHS = 500
-_ALIVE = ("starting", "loading", "capturing", "warming", "ready")
 _looking: threading.Thread | None = None
 
 
@@ -99,7 +99,7 @@ def _servers(
     }
     unknown = any(one.launch is None and one.port is None for one in found.servers)
     for item in now:
-        if item["kind"] != "launch" or item["watched"] or item["state"] not in _ALIVE or not item.get("port"):
+        if item["kind"] != "launch" or item["watched"] or item["state"] not in ALIVE or not item.get("port"):
             continue
         if _is_here(item, here, anywhere) and item["port"] not in ports and not unknown:
             told = f"{item['id']} was told as {item['state']} on port {item['port']} of this host"

@@ -19,6 +19,7 @@ from sitrepd.checkpoints.service import checkpoints
 from sitrepd.checkpoints.triggers import BURSTS, Happened, Trigger, happened, triggers
 from sitrepd.clock import utc_now
 from sitrepd.errors import SitrepError
+from sitrepd.launches.states import LOADING
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.sessions.models import SessionRow
@@ -26,7 +27,6 @@ from sitrepd.storage import events, ids
 from sitrepd.storage.base import Event
 
 log = logging.getLogger(__name__)
-_LOADING = ("starting", "loading", "capturing", "warming")
 _SETTLE_S = 0.2
 # What is told in bursts is written down after so many times the quiet that it waits for, if there is none.
 _PATIENCE = 5
@@ -77,7 +77,7 @@ class Watch(Service):
     async def check_idle(self) -> None:
         """One checkpoint for each time that a session falls idle while the same launches load."""
         live: Mapping[int, Any] = self._runtime.live.get("launches") or {}
-        loading = [number for number, launch in live.items() if launch.state in _LOADING]
+        loading = [number for number, launch in live.items() if launch.state in LOADING]
         if not loading:
             self._idle_told.clear()
             return

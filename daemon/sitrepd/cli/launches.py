@@ -13,8 +13,7 @@ import typer
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import FactId, Field, NounTable, add_add, add_edit, add_list
 from sitrepd.cli.verbs import Cli, noun, verb
-
-STATES = ("starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost")
+from sitrepd.launches.states import STATES
 
 
 def _command(told: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import typer
 from sitrepd.cli import output
 from sitrepd.cli.stop import Launch
 from sitrepd.cli.verbs import Cli, verb
-from sitrepd.cli.watch import ENDED
+from sitrepd.launches.states import ENDED
 
 app = typer.Typer()
 _POLL_S = 0.3

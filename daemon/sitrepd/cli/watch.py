@@ -13,9 +13,9 @@ from sitrepd.cli import output
 from sitrepd.cli.client import Unreachable
 from sitrepd.cli.verbs import NOT_READY, Cli, verb
 from sitrepd.errors import Conflict
+from sitrepd.launches.states import ENDED
 
 app = typer.Typer()
-ENDED = ("failed", "exited", "lost")
 _POLL_S = 0.3
 _LINE_EVERY_S = 30.0
 _PATIENCE_S = 20.0

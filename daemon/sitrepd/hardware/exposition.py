@@ -17,9 +17,8 @@ from sitrepd import __version__
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.metrics import families
 from sitrepd.launches.models import Launch
+from sitrepd.launches.states import STATES
 from sitrepd.runtime import Runtime
-
-_STATES = ("starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost")
 
 # Name, what it is, and the figure of a launch's log.
 _FIGURES = (
@@ -46,7 +45,7 @@ class _Everything(Collector):
         live = known if isinstance(known, LiveHardware) else LiveHardware(reason="the GPUs are not observed")
         yield from families(live, runtime.live.get("gpu_leaks"))
         with runtime.store.read() as db:
-            yield from _launches(db, runtime.live.get("launches") or {})
+            yield from _launches(db, dict(runtime.live.get("launches") or {}))
         yield GaugeMetricFamily(
             "sitrep_store_size_bytes", "Size of the database.", runtime.settings.database_path.stat().st_size
         )
@@ -57,7 +56,7 @@ def _launches(db: Session, alive: dict[int, Any]) -> Iterator[Metric]:
     counted = GaugeMetricFamily("sitrep_launches", "Launches that were followed, by state.", labels=("state",))
     query = select(Launch.state, func.count()).where(col(Launch.watched).is_(True)).group_by(col(Launch.state))
     counts = dict(db.exec(query).all())
-    for word in _STATES:
+    for word in STATES:
         counted.add_metric([word], counts.get(word, 0))
     yield counted
     columns = (Launch.id, Launch.name, Launch.engine, Launch.model, Launch.port, Launch.throughput)
@@ -76,7 +75,7 @@ def _living(rows: Any, alive: dict[int, Any]) -> Iterator[Metric]:
         label, living = f"L{number}", alive[number]
         told = {"name": name, "engine": engine, "model": model, "port": str(port) if port else None}
         info.add_metric([label], {key: value for key, value in told.items() if value})
-        for word in _STATES:
+        for word in STATES:
             state.add_metric([label, word], float(living.state == word))
         if living.progress is not None:
             progress.add_metric([label], living.progress)

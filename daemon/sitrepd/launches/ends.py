@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-ENDS = ("ready", "failed", "exited", "lost")
+from sitrepd.launches.states import ENDED
+
+ENDS = ("ready", *ENDED)
 LOOKED_INTO = "looked_into"
 """In an event of an end: False where it is yet to be looked into, which an event with True and the state follows."""
 

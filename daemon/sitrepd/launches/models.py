@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 from sqlmodel import Field as Column
 
+from sitrepd.launches.states import ALIVE as ALIVE
+from sitrepd.launches.states import State as State
 from sitrepd.shapes import (
     FactIn,
     FactOut,
@@ -26,10 +28,8 @@ from sitrepd.shapes import (
 from sitrepd.storage.base import BigKey, FactRow, Row, big_field, json_field, link, time_field
 from sitrepd.storage.types import UTCDateTime
 
-State = Literal["starting", "loading", "capturing", "warming", "ready", "failed", "exited", "lost"]
 _MOST_PROCESSORS = 8192
 Processor = Annotated[Whole, Field(ge=0, lt=_MOST_PROCESSORS)]
-ALIVE = ("starting", "loading", "capturing", "warming", "ready")
 
 
 class Launch(FactRow, table=True):

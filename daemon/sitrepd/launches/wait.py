@@ -12,12 +12,12 @@ from sqlmodel import Session, select
 from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.launches import autopsy
 from sitrepd.launches.engines.base import PHASE
-from sitrepd.launches.models import ALIVE, Launch, LaunchPhase
+from sitrepd.launches.models import Launch, LaunchPhase
+from sitrepd.launches.states import ALIVE, ENDED, STATES
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
 
-ENDED = ("failed", "exited", "lost")
-WANTED = (*ALIVE, *ENDED, "ended")
+WANTED = (*STATES, "ended")
 _LOOK_ANYWAY_S = 5.0
 _CAUSE_WITHIN_S = 10.0
 

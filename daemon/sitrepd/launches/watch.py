@@ -21,6 +21,7 @@ from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.processes import Stat, read_cwd, read_environ
 from sitrepd.launches.readiness import Readiness
 from sitrepd.launches.serving import Serving
+from sitrepd.launches.states import ALIVE
 from sitrepd.launches.stillness import Stillness
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ _HOLD_FIGURES_S = 10.0
 _READY_READ_EVERY_S = 2.0
 _YOUNG_S = 15.0
 _REST_S = 5.0
-_STATES = ("starting", "loading", "capturing", "warming", "ready")
 
 
 @dataclass
@@ -176,7 +176,7 @@ class Watch:
             return "ready"
         phase = self.phase()
         if phase is not None:
-            self._reached = max(self._reached, phase.state, key=_STATES.index)
+            self._reached = max(self._reached, phase.state, key=ALIVE.index)
         return self._reached
 
     def phase(self) -> e.PhaseInfo | None:
@@ -277,7 +277,7 @@ class Watch:
             match event:
                 case e.PhaseBegan():
                     self.open_phases.setdefault(event.phase, event.at)
-                    self._reached = max(self._reached, e.PHASE[event.phase].state, key=_STATES.index)
+                    self._reached = max(self._reached, e.PHASE[event.phase].state, key=ALIVE.index)
                 case e.PhaseProgress():
                     self.progress[event.phase] = event
                 case e.Throughput() if self.serving is not None:

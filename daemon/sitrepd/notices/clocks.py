@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sitrepd.hardware.state import WORRYING
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 from sitrepd.storage import events, ids
@@ -15,8 +16,6 @@ THROTTLED = "host.throttled"
 _LOOK_S = 5.0
 # Heat comes and goes within seconds: it is over once it has not been seen for so long.
 _OVER_S = 300.0
-# Clocks that are held down by heat or a fault; a power cap alone is how many boxes are run.
-_WORRYING = ("hardware slowdown", "thermal (software)", "thermal (hardware)", "power brake", "reliability")
 
 
 class Clocks(Service):
@@ -47,7 +46,7 @@ class Clocks(Service):
 
 def throttled(samples: Sequence[Any]) -> dict[str, str]:
     """GPUs whose clocks heat or a fault holds down, with the reasons."""
-    found = {f"GPU {one.index}": [word for word in one.throttle if word in _WORRYING] for one in samples}
+    found = {f"GPU {one.index}": [word for word in one.throttle if word in WORRYING] for one in samples}
     return {name: ", ".join(words) for name, words in found.items() if words}
 
 

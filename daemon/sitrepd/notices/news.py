@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from sitrepd.launches.states import LOADING
 from sitrepd.notices import notes
 from sitrepd.notices.models import Notice
 from sitrepd.runtime import Runtime
@@ -20,7 +21,6 @@ from sitrepd.storage import events
 _SETTLE_S = 0.5
 _LOOK_S = 2.0
 _BATCH = 500
-_ON_THE_WAY = ("starting", "loading", "capturing", "warming")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def is_awaited(db: Session, registry: Registry, session_id: int) -> bool:
     launch: Any = registry.by_word["launch"].table
     sweep: Any = registry.by_word["sweep"].table
     loads = select(launch.id).where(
-        launch.session_id == session_id, col(launch.watched), col(launch.state).in_(_ON_THE_WAY)
+        launch.session_id == session_id, col(launch.watched), col(launch.state).in_(LOADING)
     )
     runs = select(sweep.id).where(sweep.session_id == session_id, sweep.state == "running")
     return any(db.exec(query.limit(1)).first() is not None for query in (loads, runs))

@@ -8,11 +8,10 @@ from typing import Any
 from sqlmodel import col
 
 from sitrepd import reporting as r
+from sitrepd.launches.states import ENDED, LOADING
 from sitrepd.sections import Report, Section, of_now
 from sitrepd.storage import ids
 
-LOADING = ("starting", "loading", "capturing", "warming")
-_OVER = ("failed", "exited", "lost")
 _MOST = 20
 
 
@@ -43,7 +42,7 @@ def outcome(word: str, row: Any) -> str | None:
     if word == "launch":
         if row.state == "ready":
             return "ready"
-        if row.state in _OVER:
+        if row.state in ENDED:
             return row.state if row.ready_at is None else "was ready"
         return None
     if word in ("next_step", "sweep", "trial"):
