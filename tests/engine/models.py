@@ -12,6 +12,7 @@ from typing import Any
 HIDDEN, LAYERS, VOCABULARY, INTERMEDIATE, HEAD = 128, 2, 1024, 256, 64
 CONTEXT = 2048
 _HEADS, _KV_HEADS = 2, 1
+_SIZES = ("hidden_size", "num_attention_heads", "num_key_value_heads")
 
 
 def make_model(folder: Path, shards: int = 4, **config: Any) -> Path:
@@ -20,7 +21,7 @@ def make_model(folder: Path, shards: int = 4, **config: Any) -> Path:
     told = {**_config(), **config}
     (folder / "config.json").write_text(json.dumps(told, indent=1))
     random = Random(0)
-    tensors = _shapes(int(told["hidden_size"]))
+    tensors = _shapes(told)
     names = list(tensors)
     index = {}
     for number in range(shards):
@@ -48,15 +49,16 @@ def _config() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shapes(hidden: int) -> dict[str, tuple[int, ...]]:
+def _shapes(told: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    hidden, heads, kv_heads = (int(told[name]) for name in _SIZES)
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (VOCABULARY, hidden)}
     for layer in range(LAYERS):
         at = f"model.layers.{layer}"
         shapes |= {
-            f"{at}.self_attn.q_proj.weight": (_HEADS * HEAD, hidden),
-            f"{at}.self_attn.k_proj.weight": (_KV_HEADS * HEAD, hidden),
-            f"{at}.self_attn.v_proj.weight": (_KV_HEADS * HEAD, hidden),
-            f"{at}.self_attn.o_proj.weight": (hidden, _HEADS * HEAD),
+            f"{at}.self_attn.q_proj.weight": (heads * HEAD, hidden),
+            f"{at}.self_attn.k_proj.weight": (kv_heads * HEAD, hidden),
+            f"{at}.self_attn.v_proj.weight": (kv_heads * HEAD, hidden),
+            f"{at}.self_attn.o_proj.weight": (hidden, heads * HEAD),
             f"{at}.mlp.gate_proj.weight": (INTERMEDIATE, hidden),
             f"{at}.mlp.up_proj.weight": (INTERMEDIATE, hidden),
             f"{at}.mlp.down_proj.weight": (hidden, INTERMEDIATE),

@@ -160,3 +160,34 @@ def test_warning_of_the_driver_is_no_failure_yet() -> None:
 def test_words_about_nccl_are_not_nccls() -> None:
     assert diagnose(["RuntimeError: address already in use after NCCL INFO channel setup"]).category == "port_in_use"
     assert diagnose(["address already in use after NCCL INFO channel setup over NET/Socket"]).category == "port_in_use"
+
+
+def test_asides_before_a_stop_are_no_failure() -> None:
+    """SIGTERM to the whole group is logged as a crash of a rank; here it came before the server was ready."""
+    stopped = [
+        "[2026-11-02 10:00:10] OpenAI Responses API (/v1/responses) disabled: OpenAIServingResponses init failed "
+        "(ModuleNotFoundError: No module named 'openai_harmony')",
+        "[2026-11-02 10:00:10] INFO:     Uvicorn running on http://127.0.0.1:30000 (Press CTRL+C to quit)",
+        "[2026-11-02 10:00:38] SIGTERM received. signum=None frame=None. Draining requests and shutting down...",
+        "[2026-11-02 10:00:39] Subprocess scheduler_0 (pid=11133) crashed with exit code -15. Triggering SIGQUIT for "
+        "cleanup...",
+        "[2026-11-02 10:00:39] SIGQUIT received. signum=None, frame=None. It usually means one child failed.",
+    ]
+    told = diagnose([*SGLANG, *stopped])
+    assert (told.state, told.category) == ("exited", None)
+
+
+def test_model_that_does_not_divide_names_the_flag_and_the_size() -> None:
+    hit = [
+        "[2026-11-02 10:00:11 TP5] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/x/sglang/srt/managers/scheduler.py", line 3410, in run_scheduler_process',
+        '  File "/x/sglang/srt/models/llama.py", line 151, in __init__',
+        "    assert self.total_num_heads % tp_size == 0",
+        "AssertionError",
+        "",
+    ]
+    told = diagnose([*SGLANG, *hit, FALL])
+    assert told.category == "scheduler_exception"
+    assert told.summary == "The model does not divide between so many ranks (tensor-parallel size 8) [TP5]"
+    assert "self.total_num_heads % tp_size == 0" in str(told.cause)
+    assert str(told.fix).startswith("--tp-size with a size that divides num_attention_heads")

@@ -257,7 +257,7 @@ def _counts(one: Found, signs: Signs) -> bool:
     if weight == "mild":
         return False
     death = next((at for at, _ in signs.deaths if at >= incident.number), 0)
-    if death and death - incident.last <= _NEAR_DEATH_LINES:
+    if death and not 0 < signs.stop_at < death and death - incident.last <= _NEAR_DEATH_LINES:
         return True
     if incident.is_record and one.case is not None and one.case.rule.category in _OFTEN_HARMLESS:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sitrepd.launches.diagnosis.case import Case, Rule, is_of_draft
-from sitrepd.launches.diagnosis.incidents import is_of_worker
+from sitrepd.launches.diagnosis.rules import division
 from sitrepd.launches.diagnosis.rules._make import rule
 
 _UNFIT = (
@@ -53,10 +53,6 @@ def _compares_sizes(case: Case) -> bool:
         and is_of_draft(incident.frames[-1])
         and re.search(r"^assert .*(?:vocab|hidden_size|\.shape|num_\w*(?:heads|layers))", incident.code[-1]) is not None
     )
-
-
-def _architecture_category(case: Case) -> str:
-    return "scheduler_exception" if is_of_worker(case.incident) else "unknown"
 
 
 RULES: tuple[Rule, ...] = (
@@ -165,22 +161,12 @@ RULES: tuple[Rule, ...] = (
         needs=lambda case: case.stage == "load",
     ),
     rule(
-        _architecture_category,
+        division.category,
         r"Model architectures? .{0,160}(?:are|is) not supported|does not recognize this architecture"
         r"|has model type `?(?P<type>[\w-]+)|Unrecognized model in"
         r"|Unrecognized configuration class|Cannot find model module|No model architectures are specified",
         "This release does not know the model's architecture",
         "The model's config names an architecture or a model type that the installed engine or transformers lacks.",
         "Upgrade the engine and transformers to a release that lists this model (pip install -U sglang transformers).",
-    ),
-    rule(
-        _architecture_category,
-        r"(?P<number>\d+) is not divisible by (?P<by>\d+)|must be divisible by tensor parallel size",
-        "A size of the model does not divide by the number of ranks",
-        lambda case: (
-            f"{case.incident.cause[1][:200]}: heads, hidden or vocabulary size must divide by the parallel size."
-        ),
-        "{flag_tp} with a divisor of the model's head count (now {tp}).",
-        on="block",
     ),
 )
