@@ -45,3 +45,30 @@ def test_quiet_is_told_and_closing_ends() -> None:
         return heard
 
     assert asyncio.run(main()) == [False, True]
+
+
+def test_only_what_is_wanted_wakes() -> None:
+    async def main() -> list[str]:
+        bell = Bell()
+        bell.bind(asyncio.get_running_loop())
+        heard: list[str] = []
+
+        async def listen(name: str, *wanted: str) -> None:
+            async for rang in bell.listen(None, *wanted):
+                assert rang
+                heard.append(name)
+
+        tasks = [
+            asyncio.create_task(listen("all")),
+            asyncio.create_task(listen("launches", "launch.", "claim.")),
+            asyncio.create_task(listen("sweeps", "sweep.")),
+        ]
+        await asyncio.sleep(0)
+        for kinds in ((), ("launch.changed", "message.created"), ("session.created",)):
+            bell.ring(frozenset(kinds))
+            await asyncio.sleep(0.01)
+        bell.close()
+        await asyncio.gather(*tasks)
+        return heard
+
+    assert asyncio.run(main()) == ["all", "all", "launches", "all"]

@@ -42,7 +42,7 @@ class Claims(Service):
     async def run(self) -> None:
         await self._look()
         looked_at, seen = time.monotonic(), self._last_event()
-        async for _ in self.runtime.store.bell.listen(_QUIET_S):
+        async for _ in self.runtime.store.bell.listen(_QUIET_S, "launch.", "claim."):
             # Most commits are figures of servers, of which no event tells.
             if self._last_event() == seen and time.monotonic() - looked_at < _QUIET_S:
                 continue

@@ -34,7 +34,7 @@ class ModelCards(Service):
             self._cursor = events.last_event_id(db)
 
     async def run(self) -> None:
-        async with aclosing(self.runtime.store.bell.listen(_LOOKS_ANYWAY_S)) as bell:
+        async with aclosing(self.runtime.store.bell.listen(_LOOKS_ANYWAY_S, "launch.")) as bell:
             while await anext(bell, None) is not None:
                 with self.runtime.store.read() as db:
                     self._cursor, started = self._started(db, self._cursor)

@@ -41,7 +41,7 @@ class Stacks(Service):
         with self.runtime.store.read() as db:
             cursor = events.last_event_id(db)
             waiting = unknown(db)
-        async with aclosing(self.runtime.store.bell.listen(_LOOKS_ANYWAY_S)) as bell:
+        async with aclosing(self.runtime.store.bell.listen(_LOOKS_ANYWAY_S, "launch.")) as bell:
             while True:
                 for number in waiting:
                     await self.probe(number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Any
 
 from sqlmodel import Session, col, delete, func, select
@@ -67,32 +67,39 @@ class Bell:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: set[asyncio.Event] = set()
+        self._waiting: dict[asyncio.Event, tuple[str, ...]] = {}
         self._closed = False
         self.commits = 0
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def ring(self) -> None:
+    def ring(self, kinds: Collection[str] = ()) -> None:
+        """Tell of a commit, and of which kinds the events are that it has recorded."""
         self.commits += 1  # by the write thread alone, before anybody learns of the commit
         loop = self._loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._wake)
+            loop.call_soon_threadsafe(self._wake, kinds)
 
     def close(self) -> None:
         """End every listener; called in the loop when the daemon stops."""
         self._closed = True
-        self._wake()
-
-    def _wake(self) -> None:
         for event in self._waiting:
             event.set()
 
-    async def listen(self, quiet_s: float | None = None) -> AsyncGenerator[bool, None]:
-        """Yield True after each commit (several may share one), False after `quiet_s` without any; ends on close."""
+    def _wake(self, kinds: Collection[str]) -> None:
+        for event, wanted in self._waiting.items():
+            if not wanted or any(kind.startswith(wanted) for kind in kinds):
+                event.set()
+
+    async def listen(self, quiet_s: float | None = None, *wanted: str) -> AsyncGenerator[bool, None]:
+        """Yield True after each commit (several may share one), False after `quiet_s` without any; ends on close.
+
+        With `wanted`, only commits count that have recorded an event whose kind begins so: a training run that is told
+        step by step, or a sample each second, would else wake everybody.
+        """
         event = asyncio.Event()
-        self._waiting.add(event)
+        self._waiting[event] = wanted
         try:
             while not self._closed:
                 try:
@@ -106,4 +113,4 @@ class Bell:
                 if not self._closed:
                     yield True
         finally:
-            self._waiting.discard(event)
+            self._waiting.pop(event, None)

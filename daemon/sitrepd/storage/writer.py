@@ -7,7 +7,7 @@ import queue
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ class _Job:
 class Writer:
     """Runs jobs `fn(db) -> result` one after another; each is undone alone when it fails."""
 
-    def __init__(self, engine: Engine, folder: Path, committed: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, folder: Path, committed: Callable[[Collection[str]], None]) -> None:
         self._engine = engine
         self._folder = folder
         self._committed = committed
@@ -95,13 +95,13 @@ class Writer:
                             job.outcome = job.run(db)
                     except Exception as error:
                         failures[id(job)] = explain(error, self._folder)
-                self._complete(db)
+                kinds = self._complete(db)
                 db.commit()
         except Exception as error:
             told = explain(error, self._folder)
             failures = {id(job): failures.get(id(job), told) for job in batch}
         else:
-            self._committed()
+            self._committed(kinds)
         for job in batch:
             failure = failures.get(id(job))
             if failure is not None:
@@ -109,16 +109,21 @@ class Writer:
             else:
                 job.future.set_result(job.outcome)
 
-    def _complete(self, db: Session) -> None:
-        """What goes with the jobs in their transaction; it never costs what they have stored."""
+    def _complete(self, db: Session) -> frozenset[str]:
+        """Do what goes with the jobs in their transaction, which never costs what they have stored.
+
+        The kinds of the events that were recorded.
+        """
         touched = events.touched(db)
+        kinds = frozenset(kind for kind, _ in touched)
         if self.before_commit is None or not touched:
-            return
+            return kinds
         try:
             with db.begin_nested():
                 self.before_commit(db, touched)
         except Exception:
             log.exception("what was stored cannot be found by search until the next start")
+        return kinds
 
 
 def explain(error: BaseException, folder: Path | None = None) -> BaseException:

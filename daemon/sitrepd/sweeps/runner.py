@@ -48,7 +48,7 @@ class Sweeps(Service):
     async def run(self) -> None:
         await self.runtime.live["launch_service"].restored.wait()
         await self._all()
-        async for _ in self.runtime.store.bell.listen(_QUIET_S):
+        async for _ in self.runtime.store.bell.listen(_QUIET_S, "sweep.", "trial."):
             await self._all()
             await asyncio.sleep(_PAUSE_S)
 
@@ -120,7 +120,7 @@ class Sweeps(Service):
         return row is None or row.state in OVER or bool(row.halt)
 
     async def _until_halted(self, number: int) -> None:
-        async for _ in self.runtime.store.bell.listen(_QUIET_S):
+        async for _ in self.runtime.store.bell.listen(_QUIET_S, "sweep."):
             if await asyncio.to_thread(self._halted, number):
                 return
         await asyncio.Event().wait()
