@@ -20,9 +20,10 @@ from sitrepd.storage import events, ids
 MOST_VALUES = 200_000
 _MOST_NAME = 500
 _RANGE = 1e300
+_SURE_LENGTH = 300
+"""A number of so few characters is within the range, if it has no exponent."""
 _PLACES = ("step", "epoch")
 _MOST_STEP = 2**63 - 1
-_EXPONENT = re.compile("[eE]")
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -38,12 +39,6 @@ SCHEMA: dict[str, Any] = {
     },
     "example": {"step": [1, 2], "metrics": {"loss": [2.31, 2.12], "acc": [None, 0.41]}},
 }
-
-
-class _Told(str):
-    """A number as it stands in the JSON."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,8 @@ class Columns:
 def read(body: bytes) -> Columns:
     """Raises InvalidFact for the first thing that is wrong; numbers keep the decimals that they were sent with."""
     try:
-        told = json.loads(body, parse_float=_Told, parse_int=_Told, parse_constant=_no_constant)
+        # Numbers as bytes, which nothing else of JSON is: with all their decimals, and sooner than as floats.
+        told = json.loads(body, parse_float=str.encode, parse_int=str.encode, parse_constant=_no_constant)
     except ValueError as error:
         raise InvalidFact(f"The body is no JSON: {error}.") from error
     if not isinstance(told, dict) or not isinstance(told.get("metrics"), dict) or not told["metrics"]:
@@ -77,7 +73,7 @@ def read(body: bytes) -> Columns:
     found = {redact_text(_name(name)): _metric(name, column, length) for name, column in told["metrics"].items()}
     if length * len(found) > MOST_VALUES:
         raise InvalidFact(f"{length * len(found)} values are too many at once: send at most {MOST_VALUES}.")
-    return Columns(_whole(steps), None if epochs is None else _plain(epochs), found)
+    return Columns(_whole(steps), epochs, found)
 
 
 def store(db: Session, training: Training, columns: Columns) -> int:
@@ -110,10 +106,7 @@ def _name(name: str) -> str:
 def _metric(name: str, column: Any, length: int) -> list[str | None]:
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"metrics.{name}: a list of {length} numbers is wanted, as long as the others.")
-    at = _first_wrong(column, -_RANGE, may_be_absent=True)
-    if at is not None:
-        raise InvalidFact(f"metrics.{name}.{at}: a number is wanted, or null where nothing was measured.")
-    return _plain(column)
+    return _numbers(f"metrics.{name}", column, _METRIC, "a number is wanted, or null where nothing was measured")
 
 
 def _column(name: str, column: Any, length: int) -> list[Any] | None:
@@ -121,23 +114,41 @@ def _column(name: str, column: Any, length: int) -> list[Any] | None:
         return None
     if not isinstance(column, list) or len(column) != length:
         raise InvalidFact(f"{name}: a list of {length} numbers is wanted, as long as the columns of metrics.")
-    at = _first_wrong(column, 0)
-    if at is not None:
-        raise InvalidFact(f"{name}.{at}: a number from 0 on is wanted.")
-    return column
+    return _numbers(name, column, _PLACE, "a number from 0 on is wanted")
 
 
-def _first_wrong(column: list[Any], least: float, *, may_be_absent: bool = False) -> int | None:
-    """The place of what is no number from `least` on; only a column that has one is gone through one by one."""
-    kinds = {_Told, type(None)} if may_be_absent else {_Told}
-    if kinds.issuperset(map(type, column)):
-        sizes = [float(value) for value in column if value is not None]
-        if not sizes or (least <= min(sizes) and max(sizes) <= _RANGE):
-            return None
+@dataclass(frozen=True)
+class _Kind:
+    """What a column may hold; `unusual` finds in all its numbers together what must be looked at one by one."""
+
+    types: frozenset[type]
+    least: float
+    unusual: re.Pattern[str]
+
+    def takes(self, value: Any) -> bool:
+        return type(value) in self.types and (value is None or self.least <= float(value) <= _RANGE)
+
+
+_METRIC = _Kind(frozenset({bytes, type(None)}), -_RANGE, re.compile("[eE]"))
+_PLACE = _Kind(frozenset({bytes}), 0, re.compile("[eE-]"))
+
+
+def _numbers(place: str, column: list[Any], kind: _Kind, wanted: str) -> list[Any]:
+    """As text."""
+    if column and kind.types.issuperset(map(type, column)):
+        told = list(filter(None, column))
+        text = b" ".join(told).decode()
+        if max(map(len, told), default=0) <= _SURE_LENGTH and not kind.unusual.search(text):
+            return text.split(" ") if len(told) == len(column) else [value and value.decode() for value in column]
     for at, value in enumerate(column):
-        if type(value) not in kinds or (value is not None and not least <= float(value) <= _RANGE):
-            return at
-    return None
+        if not kind.takes(value):
+            raise InvalidFact(f"{place}.{at}: {wanted}.")
+    return [None if value is None else _text(value.decode()) for value in column]
+
+
+def _text(number: str) -> str:
+    """With the decimals that it was sent with; only an exponent is written as everywhere."""
+    return number_text(Decimal(number)) if "e" in number or "E" in number else number
 
 
 def _whole(column: list[Any] | None) -> list[int | None] | None:
@@ -149,13 +160,6 @@ def _whole(column: list[Any] | None) -> list[int | None] | None:
             return [*whole]
     at = next(at for at, value in enumerate(column) if not value.isdecimal() or int(value) > _MOST_STEP)
     raise InvalidFact(f"step.{at}: a whole number from 0 on is wanted.")
-
-
-def _plain(column: list[str | None]) -> list[str | None]:
-    """With the decimals that they were sent with; only an exponent is written as everywhere."""
-    if not _EXPONENT.search("".join(filter(None, column))):
-        return column
-    return [number_text(Decimal(text)) if text is not None and _EXPONENT.search(text) else text for text in column]
 
 
 def _no_constant(name: str) -> Any:
