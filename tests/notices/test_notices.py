@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,7 +48,13 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.got.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
                 self.send_response(outer.answers.pop(0) if outer.answers else 200)
+                self.send_header("Location", f"{outer.url}/elsewhere")
                 self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                outer.got.append((self.path, {name.lower(): value for name, value in self.headers.items()}, b""))
+                self.send_response(200)
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
@@ -139,6 +147,29 @@ def test_what_fails_is_sent_again_and_what_is_refused_is_not(receiver: Receiver)
     assert Target("https://hooks.example/services/secret", slack).name == "https://hooks.example/…"
 
 
+def test_a_receiver_that_sends_elsewhere_gets_nothing_there(receiver: Receiver) -> None:
+    receiver.answers = [302]
+    address = receiver.url.replace("//", "//:secret@")
+    assert not send(Target(f"{address}/x", webhook), NOTICE, (0, 0))
+    assert [path for path, _, _ in receiver.got] == ["/x"]
+
+
+def test_a_receiver_that_does_not_speak_http_ends_no_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            there, _ = server.accept()
+            with there:
+                there.recv(65536)
+                there.sendall(b"who are you?\r\n\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert not send(Target(f"http://127.0.0.1:{server.getsockname()[1]}/", webhook), NOTICE, (0,))
+        answering.join()
+
+
 def test_each_is_spoken_to_in_its_own_way() -> None:
     plain = webhook("https://u:p%40@h.example:8443/x?y=1", NOTICE)
     assert plain.url == "https://h.example:8443/x?y=1"
@@ -147,6 +178,8 @@ def test_each_is_spoken_to_in_its_own_way() -> None:
     assert topic.headers["Authorization"] == "Bearer tk_1"
     assert topic.headers["Title"].isascii()
     assert topic.headers["Priority"] == "high"
+    lines = ntfy("https://ntfy.example/topic", NOTICE.model_copy(update={"title": "é\nb " * 60})).headers["Title"]
+    assert "\n" not in lines
     assert topic.body == b"<oom> & more"
     assert json.loads(slack("https://s", NOTICE).body) == {"text": "L1 é is failed\n&lt;oom&gt; &amp; more"}
 
@@ -174,6 +207,8 @@ def test_throttling_is_told_to_all_who_wait_in_the_same_words(
     hot = SimpleNamespace(index=3, throttle=("power cap", "thermal (hardware)"))
     with application(tmp_path / "store", notify_webhook=[receiver.url]) as client:
         session = client.post(f"{API}/sessions", json={"name": "s"}).json()["id"]
+        far = client.get(f"{API}/sessions/{session}/news", params={"since": 2**63, "timeout_s": 0})
+        assert far.status_code == 422
         begun = client.get(f"{API}/sessions/{session}/news", params={"timeout_s": 0}).json()
         assert begun["data"] == []
 
@@ -188,6 +223,8 @@ def test_throttling_is_told_to_all_who_wait_in_the_same_words(
         asked = client.get(f"{API}/sessions/{session}/news", params={"since": begun["since"], "timeout_s": 30}).json()
         assert [(one["kind"], one["text"]) for one in asked["data"]] == [("throttling", notice["text"])]
         body = {"sessionID": "ses_1", "since": begun["since"]}
+        far = client.post(f"{API}/hooks/opencode/news", json={"sessionID": "ses_1", "since": 10**30}).json()
+        assert far["text"] == ""
         by_plugin = client.post(f"{API}/hooks/opencode/news", json=body).json()
         assert by_plugin == {"since": asked["since"], "text": "GPU 3 throttled. GPU 3: thermal (hardware)"}
         assert client.get(f"{API}/sessions/{session}/news", params={"since": asked["since"], "timeout_s": 0}).json() == {

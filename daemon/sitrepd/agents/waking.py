@@ -60,11 +60,11 @@ def _asking(call: Call) -> Waiting | None:
     """Who asks, from where its conversation was told last; None where a later one asks by now."""
     known: dict[str, Waiting] = call.runtime.live.setdefault(_HERE, {})
     before, now = known.get(call.place.conversation or ""), time.monotonic()
-    by = tuple(int(part) for part in call.asked.get("by", "").split(".") if part.isdigit())
+    by = tuple(int(part) for part in call.asked.get("by", "").split(".") if part.isdecimal() and len(part) < 40)
     since = call.asked.get("since", "")
     if before is not None and before.by > by:
         return None
-    if since.isdigit():
+    if since.isdecimal() and len(since) < 40:
         return Waiting(by, int(since), now, asks_again=True)
     if before is not None and before.since is not None and now - before.seen_s < PIECE_S + _GONE_S:
         return Waiting(by, before.since, now)

@@ -108,7 +108,7 @@ def launch_panel(fact_id: str, runtime: RuntimeDep) -> Response:
 def _tab(
     runtime: RuntimeDep,
     session: Annotated[str | None, Query(max_length=20)] = None,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     last_event_id: Annotated[str | None, Header(max_length=20)] = None,
 ) -> Tab:
     cursor = int(last_event_id) if last_event_id and re.fullmatch(r"\d{1,18}", last_event_id) else after

@@ -21,6 +21,8 @@ from sitrepd.storage import events
 _SETTLE_S = 0.5
 _LOOK_S = 2.0
 _BATCH = 500
+# The largest number that an event could have.
+_NEVER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ async def news(runtime: Runtime, session_id: int, since: int | None, timeout_s: 
             return _look(db, runtime, session_id, after)
 
     deadline = asyncio.get_running_loop().time() + timeout_s
-    found = await asyncio.to_thread(look, -1 if since is None else since)
+    found = await asyncio.to_thread(look, -1 if since is None else min(since, _NEVER))
     if found.notices or timeout_s <= 0:
         return found
     try:

@@ -31,7 +31,9 @@ async def news(
     fact_session: SessionId,
     runtime: RuntimeDep,
     hint: HintDep,
-    since: Annotated[int | None, Query(ge=0, description="Events after this one; after now if absent.")] = None,
+    since: Annotated[
+        int | None, Query(ge=0, lt=2**63, description="Events after this one; after now if absent.")
+    ] = None,
     timeout_s: Annotated[float, Query(ge=0, le=600, description="Seconds to wait at the most.")] = 30,
 ) -> NewsOut:
     """Answer once something that is waited for happens in a session: what `notify_on` names. It is no activity."""

@@ -58,7 +58,8 @@ def webhook(url: str, notice: Notice) -> Request:
 def ntfy(url: str, notice: Notice) -> Request:
     """A topic of ntfy: the text as the body, the title in a header."""
     plain, headers = _authorized(url)
-    headers |= {"Title": Header(notice.title, "utf-8").encode() if not notice.title.isascii() else notice.title}
+    title = " ".join(notice.title.split())
+    headers |= {"Title": title if title.isascii() else Header(title, "utf-8").encode(maxlinelen=0)}
     headers |= {"Tags": f"sitrep,{notice.kind}", "Priority": "high" if notice.kind in URGENT else "default"}
     return Request(plain, notice.text.encode(), headers)
 
