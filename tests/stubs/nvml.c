@@ -15,7 +15,8 @@
  *   remapped_corrected, remapped_uncorrected, remap_pending, remap_failed, pcie_replays, energy_mj,
  *   pcie_generation, pcie_width, processes (pid:bytes,pid:bytes), graphics (the same),
  *   p2p (nvmlGpuP2PStatus_t towards that GPU),
- *   nvlinks (far ends: GPU numbers, or s for a switch: 1,1,s)
+ *   nvlinks (far ends: GPU numbers, s for a switch, h for one that is hidden, as in a virtual machine: 1,1,s),
+ *   paths (nvmlGpuTopologyLevel_t towards each GPU: 0,10,40,50)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,10 +288,15 @@ static int processes(const char *key, int gpu, unsigned *count, process_t *out) 
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "processes")
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics")
 
-/* Two sockets, four GPUs each; neighbours 0-1, 2-3, … share a PCIe bridge. */
+/* Two sockets, four GPUs each; neighbours 0-1, 2-3, … share a PCIe bridge: where `paths` does not say otherwise. */
 API int nvmlDeviceGetTopologyCommonAncestor(gpu_t *a, gpu_t *b, int *out) {
   ENTER(a->index);
-  *out = a->index / 2 == b->index / 2 ? 20 : a->index / 4 == b->index / 4 ? 40 : 50;
+  const char *p = of("paths", a->index);
+  for (int at = 0; p && at < b->index; at++) {
+    p += strcspn(p, ",\n");
+    p = *p == ',' ? p + 1 : NULL;
+  }
+  *out = p ? atoi(p) : a->index / 2 == b->index / 2 ? 20 : a->index / 4 == b->index / 4 ? 40 : 50;
   return OK;
 }
 
@@ -301,14 +307,14 @@ API int nvmlDeviceGetP2PStatus(gpu_t *a, gpu_t *b, unsigned index, unsigned *out
   return OK;
 }
 
-/* The far end of a link: a GPU's number, -1 for a switch, -2 for none. */
+/* The far end of a link: a GPU's number, -1 for a switch, -2 for none, -3 for what is hidden. */
 static int far_end(int gpu, unsigned link) {
   const char *p = of("nvlinks", gpu);
   while (p && link--) {
     p += strcspn(p, ",\n");
     p = *p == ',' ? p + 1 : NULL;
   }
-  return !p ? -2 : *p == 's' ? -1 : atoi(p);
+  return !p ? -2 : *p == 's' ? -1 : *p == 'h' ? -3 : atoi(p);
 }
 API int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *out) {
   ENTER(gpu->index);
@@ -319,11 +325,17 @@ API int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned link, unsigned *out) {
 }
 API int nvmlDeviceGetNvLinkRemoteDeviceType(gpu_t *gpu, unsigned link, unsigned *out) {
   ENTER(gpu->index);
-  *out = far_end(gpu->index, link) == -1 ? 2 : 0;
+  int far = far_end(gpu->index, link);
+  *out = far == -1 ? 2 : far == -3 ? 255 : 0;
   return OK;
 }
 API int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *gpu, unsigned link, pci_t *out) {
   ENTER(gpu->index);
-  pci_of(far_end(gpu->index, link), out);
+  int far = far_end(gpu->index, link);
+  pci_of(far, out);
+  if (far == -3) {
+    out->domain = 0xffffffff;
+    out->bus = out->device = 0xff;
+  }
   return OK;
 }

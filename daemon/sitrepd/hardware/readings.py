@@ -8,7 +8,8 @@ from sitrepd.hardware.driver import Answer, Driver
 from sitrepd.hardware.gpus import GpuFacts, GpuProcess, architecture_word, pcie_word
 from sitrepd.hardware.topology import SWITCH, UNKNOWN
 
-_REMOTE_SWITCH = 2
+_REMOTE_SWITCH, _REMOTE_UNKNOWN = 2, 255
+_NO_BUS = 0xFF
 _MOST_LINKS = 36
 
 
@@ -58,7 +59,7 @@ def processes(driver: Driver, handle: object, index: int, uuid: str) -> list[Gpu
 
 
 def nvlinks(driver: Driver, handle: object) -> list[str | None]:
-    """The PCI bus id at the far end of each active NVLink; None for a switch."""
+    """The PCI bus id at the far end of each active NVLink; None for a switch, which a virtual machine may not see."""
     far: list[str | None] = []
     for link in range(_MOST_LINKS):
         active = driver.ask("nvmlDeviceGetNvLinkState", handle, link)
@@ -66,10 +67,12 @@ def nvlinks(driver: Driver, handle: object) -> list[str | None]:
             break
         if not active:
             continue
-        if driver.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link) == _REMOTE_SWITCH:
+        kind = driver.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
+        place = None if kind == _REMOTE_SWITCH else driver.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)
+        if kind in (_REMOTE_SWITCH, _REMOTE_UNKNOWN) or (place is not None and place.bus == _NO_BUS):
             far.append(None)
-        elif address := bus_id(driver.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)):
-            far.append(address)
+        elif place is not None:
+            far.append(bus_id(place))
     return far
 
 
