@@ -62,6 +62,8 @@ def test_lines_of_both_logs():
         5, "hi"
     )
     assert of_journal('{"MESSAGE": "hi", "__MONOTONIC_TIMESTAMP": "6"}') == Message(6, "hi")
+    for broken in ("[78, 255]", "null"):
+        assert of_journal(f'{{"MESSAGE": {broken}, "__MONOTONIC_TIMESTAMP": "6"}}') is None
     for broken in ("", "[]", "{}", '{"MESSAGE": null, "__MONOTONIC_TIMESTAMP": "x"}'):
         assert of_journal(broken) is None
 
@@ -125,6 +127,16 @@ def test_the_journal_is_asked_where_the_log_may_not_be_read(
     monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
     follow(runtime, Path("/nowhere/kmsg"))
     assert [(kind, data["us"]) for kind, data in told(runtime)] == [("host.xid", 77)]
+
+
+def test_a_line_without_an_end_ends_the_following_alone(runtime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tool = tmp_path / "bin" / "journalctl"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nhead -c 3000000 /dev/zero\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    follow(runtime, Path("/nowhere/kmsg"))
+    assert told(runtime) == []
 
 
 def test_without_either_nothing_is_known(runtime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -16,6 +16,7 @@ from sitrepd.clock import utc_now
 from sitrepd.hardware import newest, past
 from sitrepd.hardware.meaning import gpus_of, summarised, throttled
 from sitrepd.hardware.models import Host
+from sitrepd.hardware.spans import mark
 from sitrepd.launches.models import Launch
 
 START = datetime.fromisoformat("2026-11-30T10:00:00+00:00")
@@ -148,6 +149,21 @@ def test_a_benchmark_is_asked_for_over_its_duration(client: TestClient) -> None:
     assert told["output_tokens"] == 1000
     assert told["joules_per_output_token"] == pytest.approx(36.0, rel=1e-3)
     assert told["throttled"] == []
+
+
+@pytest.mark.parametrize("seconds", [1e12, 1e30, 0.0])
+def test_a_benchmark_that_says_it_took_for_ever_is_not_asked_for(client: TestClient, seconds: float) -> None:
+    number = launch(client, host_id=runtime_of(client).host_id)
+    body = {
+        "launch": f"L{number}",
+        "metrics": {"duration": {"value": seconds, "unit": "s"}},
+        "provenance": "observed:x",
+    }
+    found = client.post("/api/v1/benchmarks", json=body).json()["id"]
+    assert client.get("/api/v1/gpus/summary", params={"benchmark": found}).status_code == 404
+    bands = client.get("/api/v1/gpus/past", params={"length_s": 900, "points": 300}).json()["bands"]
+    assert found not in {band.get("id") for band in bands}
+    runtime_of(client).store.write(lambda db: mark(db, db.get(Benchmark, int(found[1:]))))
 
 
 def test_what_was_told_only_has_no_figures(client: TestClient) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -11,6 +11,7 @@ from sqlmodel import Session, col, select
 
 from sitrepd.benchmarks.models import Benchmark, BenchmarkMetric
 from sitrepd.claims.models import Claim
+from sitrepd.hardware.spans import begun
 from sitrepd.launches.models import Launch
 from sitrepd.storage import ids
 
@@ -84,14 +85,14 @@ def _benchmarks(db: Session, host_id: int, since: datetime, until: datetime) -> 
         .order_by(col(Benchmark.id).desc())
         .limit(_MOST)
     )
-    rows = [row for row in db.exec(query).all() if row[3] - timedelta(seconds=row[5]) < until]
+    rows = [(*row, since) for row in db.exec(query).all() if (since := begun(row[3], row[5])) and since < until]
     gpus = _claimed(db, [row[4] for row in rows if row[4] is not None])
     return [
         Band(
-            kind="benchmark", id=ids.public_id("B", number or 0), name=name or tool, until=at,
-            since=at - timedelta(seconds=seconds), gpus=gpus.get(launch or 0),
+            kind="benchmark", id=ids.public_id("B", number or 0), name=name or tool, until=at, since=began_at,
+            gpus=gpus.get(launch or 0),
         )
-        for number, name, tool, at, launch, seconds in rows
+        for number, name, tool, at, launch, _, began_at in rows
     ]  # fmt: skip
 
 

@@ -55,9 +55,11 @@ def of_journal(line: str) -> Message | None:
     """A line of `journalctl -k -o json`."""
     try:
         told: dict[str, Any] = json.loads(line)
-        return Message(int(told.get("_SOURCE_MONOTONIC_TIMESTAMP") or told["__MONOTONIC_TIMESTAMP"]), told["MESSAGE"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+        us, text = int(told.get("_SOURCE_MONOTONIC_TIMESTAMP") or told["__MONOTONIC_TIMESTAMP"]), told["MESSAGE"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    # What is no UTF-8 is a list of bytes there, and what is too long is null.
+    return Message(us, text) if isinstance(text, str) else None
 
 
 def understood(text: str) -> Xid | OomKill | None:

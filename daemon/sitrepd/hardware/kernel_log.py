@@ -28,6 +28,7 @@ from sitrepd.storage.base import Event
 log = logging.getLogger(__name__)
 XID, OOM_KILL = "host.xid", "host.oom_kill"
 _RECORD_BYTES = 8192
+_LINE_BYTES = 1 << 20
 _WORDS = (b"Xid", b"Killed process")
 # Of what was said before the daemon started only so much becomes events; of one burst no more either.
 _MOST_AT_ONCE = 50
@@ -49,7 +50,7 @@ class KernelLog:
         try:
             async for messages in self._messages(self._runtime.settings.kernel_log):
                 await self._take(messages)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             log.info("the kernel's log is not followed: %s", error)
 
     async def _messages(self, path: Path) -> AsyncIterator[list[Message]]:
@@ -143,7 +144,9 @@ def _drain(descriptor: int) -> tuple[list[str], bool]:
 async def _journal() -> AsyncIterator[list[Message]]:
     """Until journalctl ends, as it does at once where this user may not read the kernel's messages."""
     quiet = asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(*_JOURNAL, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet)
+    process = await asyncio.create_subprocess_exec(
+        *_JOURNAL, stdin=quiet, stdout=asyncio.subprocess.PIPE, stderr=quiet, limit=_LINE_BYTES
+    )
     assert process.stdout is not None
     try:
         while line := await process.stdout.readline():

@@ -15,6 +15,7 @@ from sitrepd.launches.models import Launch
 _TOKENS = ("total_output_tokens", "total_output")
 # A sample of the very moment of the end belongs to it.
 _JUST_AFTER = timedelta(milliseconds=1)
+_LONGEST_S = 366 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,16 @@ def of_benchmark(db: Session, row: Benchmark) -> Span | None:
         return None
     figures = _figures(db, row.id or 0)
     seconds = figures.get("duration")
-    if not seconds or seconds <= 0:
+    since = begun(row.at, seconds) if seconds else None
+    if since is None:
         return None
     tokens = next((round(figures[name]) for name in _TOKENS if figures.get(name)), None)
-    return Span(launch.host_id, launch.id, row.at - timedelta(seconds=seconds), row.at + _JUST_AFTER, tokens)
+    return Span(launch.host_id, launch.id, since, row.at + _JUST_AFTER, tokens)
+
+
+def begun(ended_at: datetime, seconds: float) -> datetime | None:
+    """None where it cannot have taken so long: a result file may say anything."""
+    return ended_at - timedelta(seconds=seconds) if 0 < seconds <= _LONGEST_S else None
 
 
 def summary_of(db: Session, span: Span) -> HardwareSummary:

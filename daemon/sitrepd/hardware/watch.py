@@ -20,6 +20,7 @@ from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.meaning import gpus_of
 from sitrepd.hardware.state import WORRYING
 from sitrepd.runtime import Runtime
+from sitrepd.storage import ids
 from sitrepd.storage.base import Event
 
 _LOADED_PERCENT = 50
@@ -124,7 +125,8 @@ class Watch:
 
     def _xids(self, db: Session) -> Iterable[Anomaly]:
         """What the kernel's log has told of since the last look."""
-        query = select(Event.id, Event.data).where(col(Event.id) > self._cursor, Event.kind == "host.xid")
+        mine = Event.subject == ids.public_id("H", self._host_id)  # by its index: most events are of others
+        query = select(Event.id, Event.data).where(mine, col(Event.id) > self._cursor, Event.kind == "host.xid")
         for number, data in db.exec(query.order_by(col(Event.id)).limit(_MOST_XIDS)).all():
             self._cursor = number or self._cursor
             yield xid(data or {})
