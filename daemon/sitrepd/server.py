@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sitrepd import __version__
+from sitrepd import ANSWERED_BY, __version__
 from sitrepd.errors import StoreUnusable
 from sitrepd.settings import Settings
 
@@ -107,6 +107,7 @@ def serve(settings: Settings, *, any_port: bool = False) -> int:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        headers=[(ANSWERED_BY, __version__)],
         timeout_graceful_shutdown=3,
         ssl_certfile=settings.tls_certfile,
         ssl_keyfile=settings.tls_keyfile,

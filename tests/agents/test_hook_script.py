@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any
+from tempfile import TemporaryDirectory
 
 import pytest
 from tests.agents.calling import API, facts, payload
+from tests.agents.scripting import needs_curl, patient, run, said
 from tests.daemons import Daemon, running_daemon
 from tests.helpers import PATIENCE_S, wait_until
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "agents" / "sitrep-hook"
-pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
+pytestmark = needs_curl
 
 
 @pytest.fixture(scope="module")
@@ -29,40 +26,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         found.client.post(f"{API}/sessions", json={"name": "work"}).raise_for_status()
         found.client.post(f"{API}/directives", json={"text": "Never guess."}).raise_for_status()
         yield found
-
-
-@cache
-def _patient() -> Path:
-    """A copy of the script that waits for a daemon on a loaded machine, as long as a test does."""
-    code = SCRIPT.read_text()
-    for hasty, patient in (("timeout 1", f"timeout {PATIENCE_S:.0f}"), ("-m 0.85 ", f"-m {PATIENCE_S:.0f} ")):
-        assert code.count(hasty) == 1
-        code = code.replace(hasty, patient)
-    path = Path(mkdtemp(prefix="sitrep-hook-")) / "sitrep-hook"
-    atexit.register(shutil.rmtree, path.parent)
-    path.write_text(code)
-    path.chmod(0o755)
-    return path
-
-
-def run(event: str, store: Path, told: Any = None, client: str = "claude-code", hasty: bool = False, **env: str) -> str:
-    """What it prints; it says nothing else, and exits 0."""
-    body = told if isinstance(told, bytes) else json.dumps(told or payload(event, source="startup")).encode()
-    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SITREP_DATA_DIR": str(store)} | env
-    done = subprocess.run(
-        [SCRIPT if hasty else _patient(), client, event],
-        input=body,
-        capture_output=True,
-        env=environment,
-        timeout=PATIENCE_S,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout.decode()
-
-
-def said(printed: str) -> str:
-    text: str = json.loads(printed)["hookSpecificOutput"]["additionalContext"]
-    return text
 
 
 def test_it_prints_what_the_daemon_answers(daemon: Daemon) -> None:
@@ -176,7 +139,7 @@ def waiting(store: Path, **env: str) -> subprocess.Popen[str]:
     """The hook that the client leaves in the background, called with what it tells at the end of a turn."""
     environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "SITREP_DATA_DIR": str(store)} | env
     found = subprocess.Popen(
-        [_patient(), "claude-code", "Waiting"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [patient(), "claude-code", "Waiting"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=environment, text=True,
     )  # fmt: skip
     assert found.stdin is not None

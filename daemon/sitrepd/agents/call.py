@@ -17,6 +17,8 @@ from sitrepd.services import Service
 log = logging.getLogger(__name__)
 _HERE = "agents"
 _AT_THE_END_S = 3.0
+# Whoever is answered by something else, as an error page of a proxy is, puts nothing of it before a model.
+MARK = "sitrep=hook"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Answer:
     @property
     def media_type(self) -> str:
         is_json = self.output is not None or (self.context_of is not None and self.text)
-        return "application/json" if is_json else "text/plain"
+        return f"{'application/json' if is_json else 'text/plain; charset=utf-8'}; {MARK}"
 
 
 NOTHING = Answer()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from sitrepd import ANSWERED_BY
 from sitrepd.cli.connection import ANSWER_TIMEOUT_S, NoTunnel, Target
 from sitrepd.errors import SitrepError
 
@@ -104,7 +105,7 @@ class Client:
         connection = self._connect()
         try:
             connection.request(method, address, body, headers)
-            response = connection.getresponse()
+            response = self._ours(connection.getresponse())
             answer = Answer(response.status, response.read(), response.headers.get_content_type())
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(self._silent(error)) from error
@@ -121,10 +122,23 @@ class Client:
         connection = self._connect(start)
         try:
             connection.request(method, self.target.base + path, body, {**self._headers, **headers})
-            return connection, connection.getresponse()
+            return connection, self._ours(connection.getresponse())
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise Unreachable(self._silent(error)) from error
+        except Unreachable:
+            connection.close()
+            raise
+
+    def _ours(self, response: http.client.HTTPResponse) -> http.client.HTTPResponse:
+        """What anybody else answers is not read: it may be anything, and of any length."""
+        if ANSWERED_BY in response.headers:
+            return response
+        told = f"HTTP {response.status}, {response.headers.get_content_type()}"
+        raise Unreachable(
+            f"{self.target} is answered by something else than a daemon of Sitrep, or by one of another version "
+            f"({told}). Check SITREP_URL, or end that one and run `sitrep serve`."
+        )
 
     def _silent(self, error: Exception) -> str:
         """Why no answer came; behind ssh it is looked for, since ssh takes a connection that leads nowhere."""
@@ -189,5 +203,9 @@ def _nobody(target: Target) -> str:
 def _why(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
+    if isinstance(error, http.client.IncompleteRead):
+        return "its answer broke off"
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
+        return "what came is no HTTP"  # whatever it is, it is not told on
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[:1].lower() + text[1:]

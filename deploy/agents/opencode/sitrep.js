@@ -16,7 +16,10 @@ const NEWS_MS = Number(process.env.SITREP_NEWS_MS) || 20000
 const MOST_BYTES = 48 << 20
 const ASKING = /^\s*(?:[.…]|status|sitrep|\/sitrep\b[^]{0,400})?[.?!]?\s*$/i
 const NOT_THE_AGENT = /^\s*You are (?:a title generator|a context summarization agent|an? [\w -]*summar)/i
-const DOWN = "Sitrep keeps the state of this work, but its daemon did not answer in time. Run `sitrep resume` for the latest checkpoint."
+const MOST_ANSWER = 4 << 20
+const LATE = "its daemon did not answer in time"
+const STRANGE = "what answers in the place of its daemon is none, or one of another version"
+const down = (why) => `Sitrep keeps the state of this work, but ${why}. Run \`sitrep resume\` for the latest checkpoint.`
 
 function store() {
   const told = process.env.SITREP_DATA_DIR || STORE
@@ -63,7 +66,9 @@ function target() {
   return { protocol, hostname, port: port || undefined, base: pathname.replace(/\/$/, ""), token }
 }
 
-// The answer's text, or undefined where there is none in time.
+// The answer's text, or undefined where there is none in time. Every answer of a daemon of ours names it in its head; of
+// whatever else listens there nothing is taken.
+let why = LATE
 function ask(event, told, limit) {
   return new Promise((resolve) => {
     try {
@@ -76,15 +81,18 @@ function ask(event, told, limit) {
       if (token) headers.Authorization = `Bearer ${token}`
       const options = { ...to, headers, method: "POST", path: `${base}/api/v1/hooks/opencode/${event}`, agent: false }
       const request = (to.protocol === "https:" ? https : http).request(options, (response) => {
+        why = response.headers["x-sitrep"] ? LATE : STRANGE
+        if (why === STRANGE) return resolve(undefined), request.destroy()
         const pieces = []
-        response.on("data", (piece) => pieces.push(piece))
+        let length = 0
+        response.on("data", (piece) => (length += piece.length) > MOST_ANSWER ? request.destroy() : pieces.push(piece))
         response.on("error", () => resolve(undefined))
         response.on("close", () => resolve(undefined))
         response.on("end", () => resolve(response.statusCode === 200 ? Buffer.concat(pieces).toString("utf8") : undefined))
       })
       const timer = setTimeout(() => (resolve(undefined), request.destroy()), limit)
       timer.unref?.()
-      request.on("error", () => (resolve(undefined), ssh && openWay(ssh)))
+      request.on("error", () => (resolve(undefined), ssh && why !== STRANGE && openWay(ssh)))
       request.on("close", () => clearTimeout(timer))
       request.end(body)
     } catch {
@@ -129,7 +137,7 @@ export const Sitrep = async ({ client, directory }) => {
     const now = carried.get(sessionID)
     if (now?.text && !now.stale) return now.text
     await Promise.race([fetch(sessionID), new Promise((resolve) => setTimeout(resolve, LIMIT_MS).unref?.())])
-    return carried.get(sessionID)?.text || DOWN
+    return carried.get(sessionID)?.text || down(why)
   }
 
   async function summary(sessionID) {
