@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlmodel import Session
 from tests.daemons import application, seed
+from tests.hardware.points import asked, range_of
 
 from sitrepd.clock import utc_now
 from sitrepd.hardware import models, newest, sealing, series
@@ -99,7 +100,7 @@ def test_what_was_sealed_is_read_as_it_was_told(db: Session):
     def ask() -> dict[str, Any]:
         return {
             name: (
-                told(series.range_of(db, 1, 0, name, START, until, 90)),
+                told(range_of(db, 0, name, START, until, 90)),
                 series.summary(db, 1, 0, name, START, until),
             )
             for name in METRICS
@@ -114,8 +115,8 @@ def test_what_was_sealed_is_read_as_it_was_told(db: Session):
     seal_all(db)
     after = ask()
     for name in METRICS:
-        for asked in (before, half, after):
-            same(asked[name][0], expected(rows, until, 90, name))
+        for one in (before, half, after):
+            same(one[name][0], expected(rows, until, 90, name))
         if name == "pcie_replays":
             assert before[name][1] is half[name][1] is after[name][1] is None
         else:
@@ -130,12 +131,11 @@ def test_minutes_and_hours_say_what_the_samples_say(db: Session):
     newest.add(db, rows)
     seal_all(db)
     for points in (720, 12):
-        found = series.buckets(db, 1, 0, START, until, points)
+        found = asked(db, 0, START, until, points)
         for name in ("power_w", "utilization", "memory_used_bytes"):
-            got = [(b.number, *(b.values or {})[name], b.samples) for b in found]
-            same(got, expected(rows, until, points, name))  # type: ignore[arg-type]
-        assert {bucket.span_s for bucket in found[:-1]} == {60 if points == 720 else 3600}
-    assert sum(bucket.throttled for bucket in found) == 863
+            same(told(range_of(db, 0, name, START, until, points)), expected(rows, until, points, name))
+        assert set(found.span_s[:-1]) == {60 if points == 720 else 3600}
+    assert sum(found.throttled) == 863
     assert series.throttling(db, 1, 0, START, until) == {"power cap": 863}
     assert series.throttled_share(db, 1, 0, START, until) == pytest.approx(863 / 4319)
 
@@ -167,22 +167,20 @@ def test_what_is_too_old_for_seconds_comes_from_minutes_and_then_from_hours(db: 
 
     newest.add(db, rows)
     seal_all(db, most=120)
-    full = series.range_of(db, 1, 0, "power_w", START, until, 1440)
+    full = range_of(db, 0, "power_w", START, until, 1440)
     assert [point.samples for point in full] == [1] * 1440
     while sealing.drop(db, RAW, START + timedelta(hours=8)):
         pass
     while sealing.drop(db, MINUTES, START + timedelta(hours=7)):
         pass
-    found = series.range_of(db, 1, 0, "power_w", START, until, 1440)
-    spans = [bucket.span_s for bucket in series.buckets(db, 1, 0, START, until, 1440, ["power_w"])]
+    found = range_of(db, 0, "power_w", START, until, 1440)
+    columns = asked(db, 0, START, until, 1440)
     # Chunks of minutes are six hours long, from 06:00 and 12:00 on; one of seconds an hour.
-    assert [spans.count(step) for step in (HOURS, MINUTES, RAW)] == [2, 360, 480]
+    assert [columns.span_s.count(step) for step in (HOURS, MINUTES, RAW)] == [2, 360, 480]
     assert [point.at for point in found[:3]] == [START, START + timedelta(hours=1), START + timedelta(hours=2)]
     assert sum(point.samples for point in found) == 1440
     assert (found[0].min, found[0].max, found[0].samples) == (0, 119, 120)
-    assert series.with_gaps(series.buckets(db, 1, 0, START, until, 1440), 30, 25) == series.buckets(
-        db, 1, 0, START, until, 1440
-    )
+    assert columns.with_gaps(30, 25) == columns
 
 
 def test_the_newest_row_stays_and_due_says_what_is_to_be_sealed(db: Session):
@@ -212,7 +210,7 @@ def test_a_chunk_reaches_no_further_than_its_span(db: Session):
     assert all(end - start < RAW_SPAN_MS for start, end, _ in chunks)
     for hour in range(29):
         since = START + timedelta(hours=hour, minutes=-1)
-        [point] = series.range_of(db, 1, 0, "power_w", since, since + timedelta(minutes=2), 4)
+        [point] = range_of(db, 0, "power_w", since, since + timedelta(minutes=2), 4)
         assert point.min == rows[hour]["power_w"]
 
 
@@ -224,7 +222,7 @@ def test_a_clock_that_was_set_back_loses_nothing(db: Session):
         newest.add(db, rows)
         seal_all(db)
     together = sorted([*first, *second], key=lambda row: row["at"])
-    same(told(series.range_of(db, 1, 0, "power_w", START, until, 60)), expected(together, until, 60, "power_w"))
+    same(told(range_of(db, 0, "power_w", START, until, 60)), expected(together, until, 60, "power_w"))
 
 
 def test_a_chunk_of_a_later_version_is_refused_by_name():

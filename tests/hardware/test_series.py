@@ -66,9 +66,47 @@ def test_samples_of_an_idle_machine_are_no_gaps(client: TestClient):
     assert told["samples"] == [1] * 30
 
 
+def test_one_metric_alone(client: TestClient):
+    store(client, 0, [(START, 50.0, None)])
+    query = {"since": START.isoformat(), "metric": ["power_w", "temperature_c", "power_w"]}
+    told = client.get("/api/v1/gpus/0/samples", params=query).json()
+    assert told["metrics"] == {
+        "power_w": {"min": [50.0], "mean": [50.0], "max": [50.0]},
+        "temperature_c": {"min": [None], "mean": [None], "max": [None]},
+    }
+    assert told["samples"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        ("2099-01-01T00:00:00Z", "2099-01-02T00:00:00Z"),
+        ("1960-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+        ("2026-11-30T09:00:00Z", "2026-11-30T09:00:00.0001Z"),
+        (None, "0001-01-01T00:30:00Z"),
+    ],
+)
+def test_where_nothing_was_sampled_there_is_nothing(client: TestClient, since: str | None, until: str):
+    """In the future, before everything, in a time shorter than a sample, at the end of the calendar."""
+    store(client, 0, [(START, 1.0, None)])
+    query = {"until": until} | ({"since": since} if since else {})
+    answer = client.get("/api/v1/gpus/0/samples", params=query)
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["at"], answer.json()["throttle"]) == ([], {})
+    assert client.get("/api/v1/gpus/summary", params=query).json()["gpus"] == []
+
+
+def test_all_of_the_calendar_is_a_range_too(client: TestClient):
+    store(client, 0, [(START + timedelta(seconds=n), 1.0, None) for n in range(5)])
+    query = {"since": "0001-01-01T00:00:00Z", "until": "9999-12-31T23:59:59Z", "points": 3}
+    assert client.get("/api/v1/gpus/0/samples", params=query).json()["samples"] == [5]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
+        ("gpus/0/samples?metric=power_w&metric=watts", 422, "There is no metric 'watts'; there are utilization, "),
+        ("gpus/0/samples?until=0001-01-01T00:00:00Z", 422, "is not before until="),
         ("gpus/0/samples?since=2026-11-30T10:00:00Z&until=2026-11-30T09:00:00Z", 422, "is not before until="),
         ("gpus/0/samples?since=yesterday", 422, "since"),
         ("gpus/0/samples?points=0", 422, "points"),

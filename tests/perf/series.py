@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import tempfile
@@ -11,14 +12,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from sqlmodel import Session
-from tests.daemons import seed
+from tests.daemons import application, seed
 from tests.perf.measure import Figure, benchmark, median
 
-from sitrepd.hardware import blocks, models, newest, sealing, series
+from sitrepd.hardware import blocks, models, newest, past_routes, sealing, series
+from sitrepd.hardware.hosts import machine_key
 from sitrepd.hardware.older import PERIODS_A_CHUNK, stored
 from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES
+from sitrepd.hardware.service import Hardware
 from sitrepd.storage.engine import make_reader, make_writer
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200-series.jsonl"
@@ -122,12 +126,12 @@ def size() -> Iterator[Figure]:
     yield Figure("series_bytes_per_value_noisy", figure, "bytes", peer, figure / _NETDATA, note="an hour of noise")
 
 
-@benchmark("series_query_ms", "series_query_30d_ms")
+@benchmark("series_query_ms", "series_query_30d_ms", "gpus_past_ms", "gpus_past_30d_ms")
 def query() -> Iterator[Figure]:
-    """One metric of eight GPUs in 600 points: a day sampled each second, and thirty days."""
+    """Eight GPUs in 600 points: one metric of a day sampled each second, and of thirty; what their page asks for."""
     with tempfile.TemporaryDirectory() as name, database(Path(name)) as session:
         with session() as db:
-            db.add(models.Host(name="box", provenance="observed"))
+            db.add(models.Host(name="box", machine=machine_key(), provenance="observed"))
             db.commit()
             for gpu in range(_GPUS):
                 _a_month(db, gpu, noisy(86_400, gpu))
@@ -141,6 +145,32 @@ def query() -> Iterator[Figure]:
                 note = f"{_GPUS} GPUs, {days} d at 1 Hz, {_POINTS} points; {busy:.1f} ms of them on the processor"
                 yield Figure(figure, median(times), "ms", limit=limit, note=note)
         engine.dispose()
+        yield from _pages(Path(name))
+
+
+def _pages(folder: Path) -> Iterator[Figure]:
+    """The answer to the page's charts, over the application's own routes; a daemon that looks at nothing else."""
+
+    async def nothing(_: Hardware) -> None:
+        await asyncio.Event().wait()
+
+    with (
+        patch.object(Hardware, "run", nothing),
+        patch.object(past_routes, "utc_now", lambda: _NOW),
+        application(folder) as client,
+    ):
+        for figure, days in (("gpus_past_ms", 1), ("gpus_past_30d_ms", 30)):
+            query = {"length_s": 86_400 * days, "points": _POINTS}
+            times = []
+            for _ in range(_RUNS):
+                began = time.perf_counter()
+                answer = client.get("/api/v1/gpus/past", params=query)
+                times.append(1000 * (time.perf_counter() - began))
+                told = answer.json()["gpus"]
+                assert len(told) == _GPUS
+                assert len(told[0]["metrics"]["power_w"]) > 200
+            note = f"{_GPUS} GPUs, {days} d, five metrics; {len(answer.content) / 1000:.0f} kB"
+            yield Figure(figure, median(times), "ms", note=note)
 
 
 def _a_month(db: Session, gpu: int, day: Sequence[Row]) -> None:
@@ -173,9 +203,9 @@ def _repeat(db: Session, gpu: int, tier: int, a_day: int) -> None:
 
 
 def _asked(db: Session, days: int) -> float:
-    """Milliseconds for all GPUs."""
+    """Milliseconds for all GPUs, as the route of the samples reads them."""
     began, since = time.perf_counter(), _NOW - timedelta(days=days)
     for gpu in range(_GPUS):
-        points = series.range_of(db, 1, gpu, "power_w", since, _NOW, _POINTS)
-        assert len(points) > 0.8 * _POINTS
+        found = series.columns(db, 1, gpu, since, _NOW, _POINTS, ("power_w",)).with_gaps(86_400 * days / _POINTS, 25)
+        assert len(found.curves["power_w"][1]) > 0.8 * _POINTS
     return 1000 * (time.perf_counter() - began)

@@ -85,7 +85,7 @@ def _benchmarks(db: Session, host_id: int, since: datetime, until: datetime) -> 
         .order_by(col(Benchmark.id).desc())
         .limit(_MOST)
     )
-    rows = [(*row, since) for row in db.exec(query).all() if (since := begun(row[3], row[5])) and since < until]
+    rows = [(*row, start) for row in db.exec(query).all() if (start := begun(row[3], row[5])) and start < until]
     gpus = _claimed(db, [row[4] for row in rows if row[4] is not None])
     return [
         Band(

@@ -44,7 +44,7 @@ def decode(data: bytes, count: int) -> list[int]:
     order, width, letter = data[0] & 3, *_SIGNED[data[0] >> 2 & 3]
     heads, at = read_numbers(data, 1, order)
     [base], at = read_numbers(data, at, 1) if order == 0 or data[0] & _CONSTANT else ([0], at)
-    rest: Sequence[int]
+    rest: list[int]
     if data[0] & _CONSTANT:
         rest = [base] * (count - order)
     else:
@@ -54,7 +54,7 @@ def decode(data: bytes, count: int) -> list[int]:
         rest = list(map(base.__add__, found)) if base else found.tolist()
     for head in reversed(heads):
         rest = list(accumulate(rest, initial=head))
-    return list(rest)
+    return rest
 
 
 def _differences(values: Sequence[int]) -> Iterator[tuple[int, list[int], list[int]]]:

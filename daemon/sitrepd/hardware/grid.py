@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from itertools import count
+from itertools import accumulate, count
+from operator import sub
 from typing import NamedTuple
 
 Figures = tuple[float | None, float | None, float | None]
-# A bucket's number, and the places from and before which it lies in a list of times.
-Run = tuple[int, int, int]
 Curve = tuple[list[float | None], list[float | None], list[float | None]]
 
 
-class Bucket(NamedTuple):
-    """`values` are (min, mean, max) by metric; a bucket without samples stands for a gap.
+# So many times are worth remembering where they fall.
+_FEW = 4096
 
-    `span_s` is how long one of the stored values it is made of stands for.
-    """
 
-    number: int
-    samples: int = 0
-    throttled: int = 0
-    values: Mapping[str, Figures] | None = None
-    span_s: float = 0
+class Runs(NamedTuple):
+    """The buckets that hold any of a list of times, and the places there from and before which each lies."""
+
+    numbers: list[int]
+    starts: list[int]
+    ends: list[int]
+    slices: list[slice]
+
+    def sums(self, column: Iterable[int]) -> list[int]:
+        """Of each bucket."""
+        so_far = [*accumulate(column, initial=0)].__getitem__
+        return [*map(sub, map(so_far, self.ends), map(so_far, self.starts))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +44,32 @@ class Grid:
     def step_ms(self) -> float:
         return (self.until - self.since) / self.points
 
-    def runs(self, at_ms: Sequence[int]) -> list[Run]:
-        """(bucket, first place, place after the last), of the buckets that hold any of the times, which are in order.
-
-        What began before `since` is in the first.
-        """
-        places = [0, *map(partial(bisect_left, at_ms), _edges(self.since, self.until, self.points))]
-        return [run for run in zip(count(), places, places[1:], strict=False) if run[2] > run[1]]
+    def runs(self, at_ms: Sequence[int]) -> Runs:
+        """Of the times, which are in order; what began before `since` is in the first bucket."""
+        return _few(self, tuple(at_ms)) if len(at_ms) <= _FEW else _runs(self, at_ms)
 
 
-@lru_cache(maxsize=8)
-def _edges(since: int, until: int, points: int) -> Sequence[int]:
-    """Where each bucket ends; the same for every GPU that is asked about."""
-    return [since - (-number * (until - since) // points) for number in range(1, points + 1)]
+def _runs(grid: Grid, at_ms: Sequence[int]) -> Runs:
+    length, points = grid.until - grid.since, grid.points
+    edges = [grid.since - (-number * length // points) for number in range(1, points + 1)]
+    ends = [*map(partial(bisect_left, at_ms), edges)]
+    found = [run for run in zip(count(), [0, *ends], ends, strict=False) if run[2] > run[1]]
+    numbers, starts, ends = map(list, zip(*found, strict=True)) if found else ([], [], [])
+    return Runs(numbers, starts, ends, [*map(slice, starts, ends)])
+
+
+@lru_cache(maxsize=2)
+def _few(grid: Grid, at_ms: tuple[int, ...]) -> Runs:
+    """Minutes and hours of GPUs of one machine are mostly the same: what is found for one serves the others."""
+    return _runs(grid, at_ms)
 
 
 @dataclass(slots=True)
 class Columns:
-    """Buckets that hold samples, in order; `curves` are (min, mean, max) by metric."""
+    """Buckets that hold samples, in order; `curves` are (min, mean, max) by metric.
+
+    `span_s` is how long one of the stored values that a bucket is made of stands for.
+    """
 
     numbers: list[int] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
@@ -65,12 +77,19 @@ class Columns:
     span_s: list[float] = field(default_factory=list)
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def buckets(self) -> list[Bucket]:
-        rows = [
-            dict(zip(self.curves, row, strict=True))
-            for row in zip(*(zip(*curve, strict=True) for curve in self.curves.values()), strict=True)
-        ] or [{} for _ in self.numbers]
-        return [*map(Bucket, self.numbers, self.samples, self.throttled, rows, self.span_s)]
+    def with_gaps(self, step_s: float, gap_s: float) -> Columns:
+        """An empty bucket goes wherever more than `gap_s` passed without a sample, so that no line is drawn across."""
+        least, passed = max(gap_s, 1.5 * step_s), map(sub, self.numbers[1:], self.numbers)
+        wide = [
+            place
+            for place, (steps, span_s) in enumerate(zip(passed, self.span_s, strict=False), 1)
+            if steps * step_s > least and steps * step_s > 1.5 * span_s
+        ]
+        told = Columns([*self.numbers], [*self.samples], [*self.throttled], [*self.span_s])
+        told.curves = {name: (list(low), list(mean), list(high)) for name, (low, mean, high) in self.curves.items()}
+        for place in reversed(wide):
+            told._insert(place, self.numbers[place - 1] + 1)
+        return told
 
     def append(self, more: Columns) -> None:
         """What comes later; where the two meet in one bucket, means weigh as many samples as they have."""

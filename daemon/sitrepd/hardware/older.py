@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
+from itertools import groupby
 from operator import itemgetter, mul
+from typing import cast
 
 from sqlalchemy import bindparam
 from sqlmodel import Session, col, func, select
 
 from sitrepd.hardware.blocks import Column, unpack_samples, unpack_strip
 from sitrepd.hardware.gpus import THROTTLING
-from sitrepd.hardware.grid import Columns, Curve, Figures, Grid, Run
+from sitrepd.hardware.grid import Columns, Curve, Figures, Grid, Runs
 from sitrepd.hardware.models import GpuChunk
 from sitrepd.hardware.quantities import HOURS, KINDS, MINUTES, RAW, REASONS
 
@@ -67,25 +68,26 @@ class Level:
 
     def buckets(self, grid: Grid) -> Columns:
         runs = grid.runs(self.at_ms)
-        samples, throttled = ([*accumulate(column, initial=0)] for column in (self.samples, self.throttled))
+        samples = runs.sums(self.samples)
         return Columns(
-            [number for number, _, _ in runs],
-            [samples[end] - samples[start] for _, start, end in runs],
-            [throttled[end] - throttled[start] for _, start, end in runs],
-            [float(self.step_s)] * len(runs),
+            [*runs.numbers],
+            samples,
+            runs.sums(self.throttled) if any(self.throttled) else [0] * len(samples),
+            [float(self.step_s)] * len(samples),
             {name: self._curve(name, runs, samples) for name in self.figures},
         )
 
-    def _curve(self, name: str, runs: Sequence[Run], samples: Sequence[int]) -> Curve:
+    def _curve(self, name: str, runs: Runs, samples: Sequence[int]) -> Curve:
         low, mean, high = self.figures[name]
         scale, mean_scale = self.scales(name)
         if None in low:
-            return _columns([self._sparse(name, start, end) for _, start, end in runs])
-        sums = [*accumulate(map(mul, mean, self.samples), initial=0)]
+            return _columns([self._sparse(name, start, end) for start, end in zip(runs.starts, runs.ends, strict=True)])
+        lows, means, highs = cast(tuple[list[int], list[int], list[int]], (low, mean, high))
+        sums = runs.sums(map(mul, means, self.samples))
         return (
-            [min(low[start:end]) / scale for _, start, end in runs],  # type: ignore[type-var, operator]
-            [(sums[end] - sums[start]) / (samples[end] - samples[start]) / mean_scale for _, start, end in runs],
-            [max(high[start:end]) / scale for _, start, end in runs],  # type: ignore[type-var, operator]
+            [value / scale for value in map(_least, map(lows.__getitem__, runs.slices))],
+            [total / count / mean_scale for total, count in zip(sums, samples, strict=True)],
+            [value / scale for value in map(_most, map(highs.__getitem__, runs.slices))],
         )
 
     def _sparse(self, name: str, start: int, end: int) -> Figures:
@@ -100,6 +102,10 @@ class Level:
             total / sum(self.samples[place] for place in there) / mean_scale,
             max(high[place] or 0 for place in there) / scale,
         )
+
+
+_least: Callable[[list[int]], int] = min
+_most: Callable[[list[int]], int] = max
 
 
 def _columns(rows: Sequence[Figures]) -> Curve:

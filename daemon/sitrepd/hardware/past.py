@@ -10,6 +10,8 @@ from sqlmodel import Session
 
 from sitrepd.hardware import series
 from sitrepd.hardware.bands import Band
+from sitrepd.hardware.grid import Columns
+from sitrepd.hardware.quantities import REASONS
 
 CHARTED = ("utilization", "memory_used_bytes", "power_w", "sm_clock_mhz", "temperature_c")
 
@@ -57,27 +59,30 @@ def read(
 ) -> tuple[list[int], list[GpuPast]]:
     """The times, and the columns of each GPU."""
     points = round((until - since).total_seconds() / step)
-    found = {gpu: series.buckets(db, host_id, gpu, since, until, points, CHARTED) for gpu in gpus}
+    names = (*CHARTED, REASONS)
+    found = {gpu: series.columns(db, host_id, gpu, since, until, points, names) for gpu in gpus}
     # One line of times for all: gaps are where none of them was sampled.
-    numbers: dict[int, series.Bucket] = {}
-    for listed in found.values():
-        numbers |= {bucket.number: bucket for bucket in listed}
-    line = series.with_gaps([numbers[number] for number in sorted(numbers)], step, gap_s)
+    spans: dict[int, float] = {}
+    for one in found.values():
+        spans |= zip(one.numbers, one.span_s, strict=True)
+    line = sorted(spans)
+    times = Columns(line, [0] * len(line), [0] * len(line), [spans[number] for number in line])
+    places = times.with_gaps(step, gap_s).numbers
     start = int(since.timestamp())
-    at = [start + bucket.number * step for bucket in line]
-    places = [bucket.number for bucket in line]
+    at = [start + place * step for place in places]
     return at, [_columns(gpu, name, found[gpu], places) for gpu, name in gpus.items()]
 
 
-def _columns(gpu: int, name: str | None, found: Sequence[series.Bucket], places: Sequence[int]) -> GpuPast:
-    by_number = {bucket.number: bucket for bucket in found}
-    metrics: dict[str, Column] = {metric: [] for metric in CHARTED}
-    throttled: Column = []
-    for place in places:
-        bucket = by_number.get(place)
-        values = (bucket.values if bucket else None) or {}
-        for metric, column in metrics.items():
-            mean = values.get(metric, (None, None, None))[1]
-            column.append(None if mean is None else round(mean, 2))
-        throttled.append(round(bucket.throttled / bucket.samples, 3) if bucket and bucket.samples else None)
-    return GpuPast(index=gpu, name=name, metrics=metrics, throttled=throttled)
+def _columns(gpu: int, name: str | None, found: Columns, places: Sequence[int]) -> GpuPast:
+    shares = [held / samples for held, samples in zip(found.throttled, found.samples, strict=True)]
+    metrics = {metric: _at(places, found.numbers, _rounded(found.curves[metric][1], 2)) for metric in CHARTED}
+    return GpuPast(index=gpu, name=name, metrics=metrics, throttled=_at(places, found.numbers, _rounded(shares, 3)))
+
+
+def _at(places: Sequence[int], numbers: Sequence[int], values: Column) -> Column:
+    """What a GPU has at the times of all; null where it has none."""
+    return values if places == numbers else [*map(dict(zip(numbers, values, strict=True)).get, places)]
+
+
+def _rounded(values: Sequence[float | None], digits: int) -> Column:
+    return [None if value is None else round(value, digits) for value in values]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from fastapi import Query
@@ -21,7 +21,7 @@ from sitrepd.shapes import Instant
 from sitrepd.storage import ids
 
 router = api_router("gpus")
-_HOUR = timedelta(hours=1)
+_HOUR, _FIRST = timedelta(hours=1), datetime.min.replace(tzinfo=UTC)
 _GAP_SAMPLES = 2.5
 _LONGEST_S = 5 * 366 * 86400
 
@@ -38,7 +38,7 @@ def summary(
     """Mean, extremes and percentiles of each GPU, its energy, and how long what held its clocks down."""
     if launch or benchmark:
         return spans.summary_of(db, _span(db, runtime, launch, benchmark))
-    start, end = _time(since, until)
+    start, end = asked_time(since, until)
     host_id = runtime.host_id or 0
     return summarised(db, host_id, series.known_gpus(db, host_id), start, end)
 
@@ -59,9 +59,10 @@ def _span(db: Session, runtime: Runtime, launch: str | None, benchmark: str | No
     return found
 
 
-def _time(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+def asked_time(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    """The last hour before `until` where no more is told; there is none before the year 1."""
     end = until or utc_now()
-    start = since or end - _HOUR
+    start = since or max(end, _FIRST + _HOUR) - _HOUR
     if start >= end:
         raise InvalidFact(f"since={start.isoformat()} is not before until={end.isoformat()}.")
     return start, end

@@ -11,13 +11,14 @@ from pydantic import BaseModel, Field
 from sqlmodel import Session, col, select
 
 from sitrepd import facts
-from sitrepd.clock import utc_now
 from sitrepd.errors import InvalidFact, UnknownId
 from sitrepd.hardware import past_routes, series
 from sitrepd.hardware.box import described, model_disks
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.hardware.models import Host, HostPublic, HostSnapshot
 from sitrepd.hardware.now import GpusNow, gpus_now
+from sitrepd.hardware.past_routes import asked_time
+from sitrepd.hardware.quantities import METRICS, REASONS
 from sitrepd.hardware.slice import HOST
 from sitrepd.routing import FactId, ReadDep, RuntimeDep, api_router, fact_routes, problems
 from sitrepd.runtime import Runtime
@@ -25,7 +26,6 @@ from sitrepd.shapes import Instant
 from sitrepd.storage import ids
 
 router = api_router("hosts")
-_HOUR = timedelta(hours=1)
 # Less than this many idle samples missing is no gap.
 _GAP_SAMPLES = 2.5
 
@@ -116,35 +116,39 @@ def samples(
     since: Annotated[Instant | None, Query(description="From when; an hour before `until` if absent.")] = None,
     until: Annotated[Instant | None, Query(description="Until when; now if absent.")] = None,
     points: Annotated[int, Query(ge=1, le=5000, description="Buckets at the most.")] = 600,
+    metric: Annotated[list[str] | None, Query(description="Only this one; may be repeated. All if absent.")] = None,
 ) -> GpuSeries:
     """What one GPU did: minimum, mean and maximum of each bucket of time."""
-    end = until or utc_now()
-    start = since or end - _HOUR
-    if start >= end:
-        raise InvalidFact(f"since={start.isoformat()} is not before until={end.isoformat()}.")
+    start, end = asked_time(since, until)
     host_id = runtime.host_id or 0
     _check_known(db, runtime, index)
     step_s = (end - start).total_seconds() / points
-    found = series.buckets(db, host_id, index, start, end, points)
-    found = series.with_gaps(found, step_s, _GAP_SAMPLES * runtime.settings.sample_idle_s)
+    names = _metrics(metric or METRICS)
+    found = series.columns(db, host_id, index, start, end, points, (*names, REASONS))
+    found = found.with_gaps(step_s, _GAP_SAMPLES * runtime.settings.sample_idle_s)
     return GpuSeries(
         host=ids.public_id("H", host_id),
         gpu=index,
         since=start,
         until=end,
         bucket_s=step_s,
-        at=[start + timedelta(seconds=bucket.number * step_s) for bucket in found],
-        samples=[bucket.samples for bucket in found],
-        throttled=[bucket.throttled / bucket.samples if bucket.samples else None for bucket in found],
+        at=[start + timedelta(seconds=number * step_s) for number in found.numbers],
+        samples=found.samples,
+        throttled=[held / count if count else None for held, count in zip(found.throttled, found.samples, strict=True)],
         throttle=series.throttling(db, host_id, index, start, end),
-        metrics={name: _curve(name, found) for name in series.METRICS},
+        metrics={name: _curve(*found.curves[name]) for name in names},
     )
 
 
-def _curve(name: str, found: Sequence[series.Bucket]) -> Curve:
-    values = [bucket.values[name] if bucket.values else (None, None, None) for bucket in found]
-    low, mean, high = zip(*values, strict=True) if values else ((), (), ())
-    return Curve(min=list(low), mean=[None if value is None else round(value, 3) for value in mean], max=list(high))
+def _metrics(asked: Sequence[str]) -> list[str]:
+    for name in asked:
+        if name not in METRICS:
+            raise InvalidFact(f"There is no metric {name!r}; there are {', '.join(METRICS)}.")
+    return [*dict.fromkeys(asked)]
+
+
+def _curve(low: list[float | None], mean: list[float | None], high: list[float | None]) -> Curve:
+    return Curve(min=low, mean=[None if value is None else round(value, 3) for value in mean], max=high)
 
 
 def _check_known(db: Session, runtime: Runtime, index: int) -> None:

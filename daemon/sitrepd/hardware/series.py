@@ -9,37 +9,22 @@ from datetime import datetime
 from itertools import chain
 from math import floor
 from operator import mul
-from typing import NamedTuple
 
 from sqlmodel import Session
 
 from sitrepd.hardware import newest
 from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
-from sitrepd.hardware.grid import Bucket, Columns, Grid, together
+from sitrepd.hardware.grid import Columns, Grid, together
 from sitrepd.hardware.newest import known_gpus, latest
 from sitrepd.hardware.older import Level, levels, some_of, tier_for
-from sitrepd.hardware.quantities import METRICS, MINUTES, RAW, REASONS
+from sitrepd.hardware.quantities import MINUTES, RAW, REASONS
 from sitrepd.storage.types import to_ms
 
-__all__ = [
-    "METRICS", "Bucket", "Columns", "Point", "Summary", "buckets", "columns", "known_gpus", "latest", "range_of",
-    "summary", "throttled_share", "throttling", "with_gaps",
-]  # fmt: skip
+__all__ = ["Columns", "Summary", "columns", "known_gpus", "latest", "summary", "throttled_share", "throttling"]
 
 # A longer time is summed up from its minutes, whose means would not do for percentiles.
 _RAW_AT_MOST_MS = 4 * 3600 * 1000
 _PERCENTILES = (5, 50, 95, 99)
-
-
-class Point(NamedTuple):
-    """One bucket of one metric; `at` is its start."""
-
-    number: int
-    at: datetime
-    min: float
-    mean: float
-    max: float
-    samples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,51 +45,15 @@ class Summary:
     p99: float
 
 
-def buckets(
-    db: Session,
-    host_id: int,
-    gpu: int,
-    since: datetime,
-    until: datetime,
-    points: int,
-    metrics: Collection[str] | None = None,
-) -> list[Bucket]:
-    """Those that hold samples, in order; at most `points`."""
-    names = (*(METRICS if metrics is None else metrics), REASONS)
-    return columns(db, host_id, gpu, since, until, points, names).buckets()
-
-
 def columns(
     db: Session, host_id: int, gpu: int, since: datetime, until: datetime, points: int, metrics: Sequence[str]
 ) -> Columns:
-    """The same, column by column, which takes a third of the time; throttling where REASONS are among the metrics."""
+    """Buckets that hold samples, at most `points`; how often clocks were held where REASONS are among the metrics."""
     names = [name for name in metrics if name != REASONS]
     grid = Grid(to_ms(since), to_ms(until), points)
     found = levels(db, host_id, gpu, grid.since, grid.until, tier_for(grid.step_ms), metrics)
     parts = [*(level.buckets(grid) for level in found), newest.buckets(db, host_id, gpu, grid, names)]
     return together(parts, names)
-
-
-def range_of(
-    db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime, points: int
-) -> list[Point]:
-    """One metric in at most `points`; where nothing was sampled there is none."""
-    found, step = columns(db, host_id, gpu, since, until, points, (metric,)), (until - since) / points
-    at = [since + number * step for number in found.numbers]
-    told = zip(found.numbers, at, *found.curves[metric], found.samples, strict=True)
-    return [Point._make(point) for point in told if point[3] is not None]
-
-
-def with_gaps(found: Sequence[Bucket], step_s: float, gap_s: float) -> list[Bucket]:
-    """An empty bucket goes wherever more than `gap_s` passed without a sample, so that no line is drawn across."""
-    told: list[Bucket] = []
-    for bucket in found:
-        if told:
-            passed = (bucket.number - told[-1].number) * step_s
-            if passed > max(gap_s, 1.5 * step_s, 1.5 * told[-1].span_s):
-                told.append(Bucket(told[-1].number + 1))
-        told.append(bucket)
-    return told
 
 
 def summary(db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime) -> Summary | None:
