@@ -244,8 +244,8 @@ import os, sys, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        print("rank", os.getpid(), flush=True)
-        while True: time.sleep(60)
+        code = "import os, time; print('rank', os.getpid(), flush=True); time.sleep(600)"
+        os.execv(sys.executable, ["sglang::scheduler_TP11", "-ISc", code])
     os._exit(0)
 os.wait()
 while "rank" not in open(sys.argv[1]).read(): time.sleep(0.01)
@@ -259,7 +259,7 @@ def test_ranks_that_outlive_the_server_are_recorded_and_can_be_killed(room: Room
     ended = room.ended(launched)
     rank = int(log.read_text().split()[1])
     assert ended.exit_code == 3
-    assert [leftover.pid for leftover in ended.leftovers] == [rank]
+    assert [(leftover.pid, leftover.name) for leftover in ended.leftovers] == [(rank, "sglang::scheduler_TP11")]
     assert list(room.launcher.tree(launched)) == [rank]
     assert room.launcher.kill(launched) == [rank]
     until(lambda: gone(rank))

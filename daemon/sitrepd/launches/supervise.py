@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 STATUS_NAME = "status.json"
 _PR_SET_CHILD_SUBREAPER = 36
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_MOST_TITLE = 80
 _QUOTED_BYTES = 2000
 _SETTLE_S = 2.0
 
@@ -318,7 +319,13 @@ def _descendants(main: int) -> list[Status]:
         found |= more
     found -= {os.getpid(), main}
     living = sorted(pid for pid in found if stats[pid][1] not in "ZX")
-    return [{"pid": pid, "start_ticks": int(stats[pid][20]), "name": stats[pid][0]} for pid in living]
+    return [{"pid": pid, "start_ticks": int(stats[pid][20]), "name": _name(pid, stats[pid][0])} for pid in living]
+
+
+def _name(pid: int, short: str) -> str:
+    """The title that a rank has given itself, `sglang::scheduler_TP1`: the kernel's name ends after 15 characters."""
+    title = _cmdline(pid).partition(b"\0")[0].decode(errors="replace").strip()
+    return title if "::" in title and len(title) < _MOST_TITLE and " " not in title else short
 
 
 def _stat(pid: int) -> list[str] | None:

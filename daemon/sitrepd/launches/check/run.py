@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sitrepd.errors import SitrepError
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.launches.check.claimed import check_claims
+from sitrepd.launches.check.division import check_division
 from sitrepd.launches.check.draft import check_draft
 from sitrepd.launches.check.flags import check_flags
 from sitrepd.launches.check.gpus import check_gpu_count, check_leftovers
@@ -43,6 +44,7 @@ CHECKS: dict[str, Callable[[Subject, Look], Iterable[Check]]] = {
     "model": check_model,
     "draft_model": check_draft_model,
     "draft": check_draft,
+    "division": check_division,
     "gpu_count": check_gpu_count,
     "leftovers": check_leftovers,
     "memory": check_memory,
