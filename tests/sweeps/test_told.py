@@ -10,6 +10,9 @@ from sqlmodel import Session, col, select
 from tests.checkpoints.telling import section_text, written
 
 from sitrepd.cli.sweep_watch import say_status
+from sitrepd.cli.sweeps import TABLE
+from sitrepd.notices.news import is_awaited
+from sitrepd.slices import load_registry
 from sitrepd.sweeps import store, words
 from sitrepd.sweeps.models import Sweep
 
@@ -100,5 +103,29 @@ def test_what_somebody_asked_for_meanwhile_is_not_undone(tmp_path: Path) -> None
         waiting = [(row.state, row.why) for row in db.exec(select(Sweep).order_by(col(Sweep.id))).all()]
         assert begun == ["running", "paused", "stopped"]
         assert waiting == [(state, "GPU 0 is not free") for state in ("paused", "paused", "stopped")]
+
+    written(tmp_path / "store", told, change)
+
+
+def test_a_list_names_what_is_absent() -> None:
+    column = dict(TABLE.columns)["PARAMETERS"]
+    assert callable(column)
+    assert (
+        column({"parameters": {"steps": [None, 1, 2], "NCCL_ALGO": ["Ring"]}}) == "steps=absent, 1, 2, NCCL_ALGO=Ring"
+    )
+    assert [column({"parameters": one}) for one in (None, "any", {"a": None})] == [None, "any", "a=absent"]
+
+
+def test_a_sweep_that_was_told_to_run_is_not_waited_for_and_one_that_runs_here_is(tmp_path: Path) -> None:
+    told = (
+        {"type": "session", "key": "s", "name": "told"},
+        {**_SWEEP, "state": "running"},
+        {**_SWEEP, "key": "own", "state": "planned"},
+    )
+
+    def change(db: Session) -> None:
+        assert not is_awaited(db, load_registry(), 1)
+        store.begin(db, 2)
+        assert is_awaited(db, load_registry(), 1)
 
     written(tmp_path / "store", told, change)

@@ -10,6 +10,7 @@ from typing import Any
 from sitrepd.benchmarks.compare import Row
 from sitrepd.benchmarks.decide import Decided, Decision
 from sitrepd.benchmarks.verdicts import Verdict
+from sitrepd.figures import short_text
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -65,7 +66,7 @@ def as_markdown(told: Decision) -> str:
         ("runs", [", ".join(row.ids) for row in told.comparison.rows]),
         ("configuration", [row.label for row in told.comparison.rows]),
         *((key, [_cell(one.settings.get(key)) for one in told.rows]) for key in told.keys),
-        (told.comparison.metric, [f"{row.text} {row.unit or ''}".strip() for row in told.comparison.rows]),
+        (told.comparison.metric, [f"{short_text(row.text)} {row.unit or ''}".strip() for row in told.comparison.rows]),
         ("difference", [row.difference or "" for row in told.comparison.rows]),
         ("95 % interval", [interval(one.verdict) for one in told.rows]),
         ("verdict", [meaning(row, one) for row, one in zip(told.comparison.rows, told.rows, strict=True)]),

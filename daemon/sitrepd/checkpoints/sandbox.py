@@ -10,6 +10,7 @@ from jinja2 import BaseLoader, BytecodeCache, Undefined, nodes
 from jinja2.runtime import BlockReference, Context, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from sitrepd import figures
 from sitrepd.checkpoints import meter, quote, words
 
 _WIDTHS = ("center", "indent", "batch", "slice", "wordwrap", "truncate", "format")
@@ -51,6 +52,7 @@ def _with_filters(made: ImmutableSandboxedEnvironment) -> ImmutableSandboxedEnvi
             (quote, ("told", "quoted", "cited", "one_line", "listed", "fence", "row", "excerpt", "clip")),
             (words, ("size", "amount", "duration", "time_left", "progress", "metric", "value", "ref", "disk", "age")),
             (words, ("as_of",)),
+            (figures, ("short_text",)),
         )
         for name in names
     }

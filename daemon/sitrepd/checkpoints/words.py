@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sitrepd.figures import short_text
+
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _DISK = ("path", "filesystem", "total_bytes", "network")
 _SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"))
@@ -83,7 +85,8 @@ def metric(told: Mapping[str, Any]) -> str:
 
 def value(told: Mapping[str, Any]) -> str:
     """`94.0 tok/s`."""
-    return f"{told['value']} {told['unit']}" if told.get("unit") else str(told["value"])
+    number = short_text(told["value"])
+    return f"{number} {told['unit']}" if told.get("unit") else number
 
 
 def disk(told: Any) -> str:

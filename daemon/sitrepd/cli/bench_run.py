@@ -59,6 +59,10 @@ def run(
     env: Annotated[
         Pairs, typer.Option("--env", metavar="NAME=VALUE", help="Set in its environment; may be repeated.")
     ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option("--program", metavar="FILE", help="Starts the tool, where it is installed elsewhere."),
+    ] = None,
     baseline: Annotated[bool, typer.Option("--baseline", help="The others are compared with it.")] = False,
     timeout: Annotated[
         float | None, typer.Option("--timeout", metavar="SECONDS", help="End a single run after so long.")
@@ -74,8 +78,8 @@ def run(
     told: dict[str, Any] = {
         "launch": launch, "tool": tool, "preset": preset, "flags": flags or [], "repeat": repeat, "warmup": warmup,
         "name": name, "config": values.pairs(config or []), "workload": values.pairs(workload or []),
-        "mapping": mapping, "baseline": baseline, "timeout_s": timeout, "wait_s": _DAY_S if wait else None,
-        "session": cli.session_told,
+        "mapping": mapping, "program": _file(cli, program), "baseline": baseline, "timeout_s": timeout,
+        "wait_s": _DAY_S if wait else None, "session": cli.session_told,
     }  # fmt: skip
     told |= _surroundings(cli, tool, env or [])
     answer = cli.client.post("/benchmarks/run", {key: value for key, value in told.items() if value is not None})
@@ -85,12 +89,20 @@ def run(
     raise typer.Exit(_follow(cli, answer.data["id"]))
 
 
+def _file(cli: Cli, told: str | None) -> str | None:
+    """By its whole path where it is one of this machine's: the daemon has another folder."""
+    return os.path.abspath(os.path.expanduser(told)) if told and cli.is_local else told
+
+
 def _surroundings(cli: Cli, tool: str, env: list[str]) -> dict[str, Any]:
     """A command runs as it would in this shell; the other tools run as the server's own Python does."""
     added = values.text_pairs(env)
-    if tool != "command" or not cli.is_local:
-        return {"env": added} if added else {}
     from sitrepd.cli.launches import is_text
+
+    if tool != "command" or not cli.is_local:
+        path = os.environ.get("PATH", "")
+        told: dict[str, Any] = {"path": path} if cli.is_local and path and is_text(path) else {}
+        return {**told, "env": added} if added else told
 
     own = {key: value for key, value in os.environ.items() if is_text(key) and is_text(value)}
     return {"cwd": os.getcwd(), "env": own | added}

@@ -12,6 +12,7 @@ import typer
 from sitrepd.cli import output
 from sitrepd.cli.output import Column
 from sitrepd.cli.verbs import Cli, verb
+from sitrepd.figures import short_text
 
 app = typer.Typer()
 Format = Literal["table", "csv", "md"]
@@ -140,7 +141,7 @@ def _signed(percent: Any) -> str:
 
 
 def _value(row: Mapping[str, Any]) -> str:
-    return f"{row['text']} {row['unit']}" if row.get("unit") else str(row["text"])
+    return f"{short_text(row['text'])} {row['unit']}" if row.get("unit") else short_text(row["text"])
 
 
 def _interval(row: Mapping[str, Any]) -> str:

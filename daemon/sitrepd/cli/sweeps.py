@@ -23,7 +23,8 @@ TABLE = NounTable(
         Field("state", "planned, running, paused, done or stopped."),
         Field("why", "Why it is in that state."),
     ),
-    (("ID", "id"), ("NAME", "name"), ("STATE", "state"), ("WHY", "why"), ("PARAMETERS", "parameters"), ("AT", "at")),
+    (("ID", "id"), ("NAME", "name"), ("STATE", "state"), ("WHY", "why"),
+     ("PARAMETERS", lambda told: _parameters(told.get("parameters"))), ("AT", "at")),
 )  # fmt: skip
 
 app = noun(
@@ -157,6 +158,19 @@ def _say_plan(told: dict[str, Any]) -> None:
         )
     else:
         output.say("How long it takes is not known before the first trial: no start of this model was seen here.")
+
+
+def _parameters(told: Any) -> Any:
+    """A value that is null is a flag that is left out."""
+    if not isinstance(told, dict):
+        return told
+    return ", ".join(f"{name}={_values(one)}" for name, one in told.items())
+
+
+def _values(told: Any) -> str:
+    if told is None:
+        return "absent"
+    return ", ".join(_values(one) for one in told) if isinstance(told, list) else output.cell(told)
 
 
 def _settings(told: dict[str, Any]) -> str:

@@ -59,6 +59,7 @@ class BenchIn(Shape):
     workload: dict[str, Any] = Field(default_factory=dict)
     mapping: Name | None = None
     timeout_s: float | None = Field(None, gt=0, le=_MOST_S)
+    program: Text | None = Field(None, description="The file that starts the tool, where it is installed elsewhere.")
     cwd: Text | None = None
     env: dict[str, Text] | None = None
 

@@ -49,7 +49,10 @@ class SweepCreate(SweepFields, FactIn):
 class SweepPublic(SweepFields, FactOut):
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    result: dict[str, Any] | None = Field(None, description="What its trials have measured, compared.")
+    result: dict[str, Any] | None = Field(
+        None,
+        description="What its trials have measured, compared, of a sweep that was run here; /status has it of any.",
+    )
 
 
 SweepUpdate = partial(SweepFields, "SweepUpdate")

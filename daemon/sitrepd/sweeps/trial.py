@@ -20,11 +20,12 @@ from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch, LaunchCreate
 from sitrepd.launches.processes import boot_id
 from sitrepd.launches.service import Launches
-from sitrepd.launches.wait import ENDED, wait
+from sitrepd.launches.states import ENDED
+from sitrepd.launches.wait import wait
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
 from sitrepd.sweeps import free, results, store, template
-from sitrepd.sweeps.asked import BenchIn, SweepAsked
+from sitrepd.sweeps.asked import BenchIn
 from sitrepd.sweeps.grid import key_of
 from sitrepd.sweeps.models import Sweep, Trial
 from sitrepd.sweeps.plan import starts_of
@@ -59,7 +60,7 @@ class Carried:
         self._sweep = sweep
         self._number = trial
         self._known = known
-        self._asked = SweepAsked.model_validate({**(sweep.plan or {})["asked"], "template": {"argv": ["-"]}})
+        self._asked = store.asked_of(sweep)
         self._first = results.first_of(self._asked)
         self._launches: Launches = runtime.live["launch_service"]
 
@@ -214,7 +215,8 @@ class Carried:
             launch=ids.public_id("L", row.launch_id or 0), tool=bench.tool, preset=bench.preset, flags=bench.flags,
             repeat=bench.repeat, warmup=bench.warmup, name=(name or "trial")[:500], config=config,
             workload=bench.workload, mapping=bench.mapping, baseline=bool(row.baseline) and self._lacks_baseline(),
-            trial=self._number, timeout_s=bench.timeout_s, cwd=bench.cwd, env=bench.env, session=None, wait_s=0,
+            trial=self._number, timeout_s=bench.timeout_s, program=bench.program, cwd=bench.cwd, env=bench.env,
+            session=None, wait_s=0,
         )  # fmt: skip
         try:
             return await benchmarks.start(self.runtime, asked, self._sweep.session_id, TELLER)

@@ -83,17 +83,38 @@ def _once(found: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _workload(asked: Mapping[str, Any]) -> dict[str, Any]:
-    load = asked.get("loadgen")
-    load = load if isinstance(load, Mapping) else {}
-    endpoint = asked.get("endpoint")
-    kind = endpoint.get("type") if isinstance(endpoint, Mapping) else None
+    """`loadgen` and `input` of the versions before 0.13, which has phases and data sets."""
+    load = _map(asked.get("loadgen")) or _phase(asked)
+    data = _first(asked.get("datasets"))
+    prompts = _map(data.get("prompts")) or _map(_map(asked.get("input")).get("prompt"))
+    before = (_map(prompts.get("input_tokens")), _map(prompts.get("output_tokens")))
     return {
-        "max_concurrency": load.get("concurrency"), "request_rate": load.get("request_rate"),
-        "num_prompts": load.get("request_count"), "endpoint": kind,
+        "max_concurrency": load.get("concurrency"), "request_rate": load.get("request_rate", load.get("rate")),
+        "num_prompts": load.get("request_count", load.get("requests")),
+        "input_len": _map(prompts.get("isl")).get("mean", before[0].get("mean")),
+        "output_len": _map(prompts.get("osl")).get("mean", before[1].get("mean")),
+        "endpoint": _map(asked.get("endpoint")).get("type"),
     }  # fmt: skip
 
 
+def _phase(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The one that is measured."""
+    phases = asked.get("phases")
+    found = [_map(one) for one in phases] if isinstance(phases, list) else []
+    return next((one for one in found if one.get("kind") == "profiling"), _first(phases))
+
+
 def _model(asked: Mapping[str, Any]) -> str | None:
-    endpoint = asked.get("endpoint")
-    names = endpoint.get("model_names") if isinstance(endpoint, Mapping) else None
-    return str(names[0]) if isinstance(names, list) and names else None
+    names = _map(asked.get("endpoint")).get("model_names")
+    if isinstance(names, list) and names:
+        return str(names[0])
+    name = _first(_map(asked.get("models")).get("items")).get("name")
+    return name if isinstance(name, str) else None
+
+
+def _first(told: Any) -> Mapping[str, Any]:
+    return _map(told[0]) if isinstance(told, list) and told else {}
+
+
+def _map(told: Any) -> Mapping[str, Any]:
+    return told if isinstance(told, Mapping) else {}

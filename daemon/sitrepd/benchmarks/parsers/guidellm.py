@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any
 
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark, ServerFacts
 from sitrepd.benchmarks.parsers.values import number, run_of
 
-# Of theirs, ours, and what a value of theirs is multiplied with to be ours.
+# Of theirs, ours, and by how many decimals a value of theirs is shifted to be ours.
 _DISTRIBUTIONS = (
-    ("time_to_first_token_ms", "ttft_ms", 1),
-    ("time_per_output_token_ms", "tpot_ms", 1),
-    ("inter_token_latency_ms", "itl_ms", 1),
-    ("request_latency", "e2e_latency_ms", 1000),
+    ("time_to_first_token_ms", "ttft_ms", 0),
+    ("time_per_output_token_ms", "tpot_ms", 0),
+    ("inter_token_latency_ms", "itl_ms", 0),
+    ("request_latency", "e2e_latency_ms", 3),
 )
 _RATES = (
     ("requests_per_second", "request_throughput"),
@@ -23,6 +22,7 @@ _RATES = (
     ("tokens_per_second", "total_throughput"),
     ("request_concurrency", "concurrency"),
 )
+_TPOT = "tpot_ms of guidellm counts the time to the first token in; itl_ms is what other tools call tpot_ms."
 _PERCENTILES = (("p90", "p90"), ("p95", "p95"), ("p99", "p99"))
 
 
@@ -47,11 +47,12 @@ def _parse(one: Mapping[str, Any], document: Mapping[str, Any], filename: str, l
         "strategy": kind,
         "max_concurrency": streams,
         "request_rate": strategy.get("rate"),
+        "num_prompts": _most(one),
         "data": _data(document),
     }
     return run_of(
         "guidellm", None, _metrics(metrics, one), filename, line, workload=workload,
-        notes=("The file does not say which settings the server had.",),
+        notes=("The file does not say which settings the server had.", _TPOT),
         server=ServerFacts(model_path=_model(one, document)),
     )  # fmt: skip
 
@@ -71,7 +72,7 @@ def _metrics(metrics: Mapping[str, Any], one: Mapping[str, Any]) -> Iterator[tup
             named += [(our, percentiles.get(their)) for their, our in _PERCENTILES]
         for what, value in named:
             found = number(value)
-            yield f"{what}_{ours}", None if found is None else found * Decimal(factor)
+            yield f"{what}_{ours}", None if found is None else found.scaleb(factor)
     for theirs, ours in (("prompt_token_count", "total_input_tokens"), ("output_token_count", "total_output_tokens")):
         yield ours, _successful(metrics.get(theirs)).get("total_sum")
     yield "duration", one.get("duration")
@@ -95,19 +96,45 @@ def _strategy(one: Mapping[str, Any]) -> Mapping[str, Any]:
     return told if isinstance(told, Mapping) else {}
 
 
+def _most(one: Mapping[str, Any]) -> Any:
+    """How many requests were asked for, where that is what ended it."""
+    config = one.get("config")
+    found = config.get("constraints") if isinstance(config, Mapping) else None
+    told = found.get("max_requests") if isinstance(found, Mapping) else None
+    asked = told.get("args") if isinstance(told, Mapping) else None
+    return asked.get("count") if isinstance(asked, Mapping) else None
+
+
+def _asked(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What was asked of the tool: under `config.spec` since 0.8."""
+    config = document.get("config")
+    for place in (document.get("args"), config, config.get("spec") if isinstance(config, Mapping) else None):
+        if isinstance(place, Mapping):
+            yield place
+
+
 def _data(document: Mapping[str, Any]) -> Any:
-    for place in ("args", "config"):
-        found = document.get(place)
-        if isinstance(found, Mapping) and found.get("data"):
-            return found["data"]
+    """Without the many settings that nobody has given."""
+    for place in _asked(document):
+        if place.get("data"):
+            return _given(place["data"])
     return None
+
+
+def _given(told: Any) -> Any:
+    if isinstance(told, Mapping):
+        return {name: _given(value) for name, value in told.items() if value not in (None, [], {})}
+    if isinstance(told, list):
+        found = [_given(one) for one in told]
+        return found[0] if len(found) == 1 else found
+    return told
 
 
 def _model(one: Mapping[str, Any], document: Mapping[str, Any]) -> str | None:
     config = one.get("config")
     backend = config.get("backend") if isinstance(config, Mapping) else one.get("worker")
-    arguments = document.get("args")
-    for place in (backend, arguments):
+    asked = list(_asked(document))
+    for place in (backend, *asked, *(found.get("backend") for found in asked)):
         if isinstance(place, Mapping):
             for name in ("model", "backend_model"):
                 if isinstance(place.get(name), str):

@@ -20,6 +20,8 @@ _NAMES = {
     "spec_decode_num_drafts": "num_drafts",
 }
 _PER_CENT = ("spec_decode_acceptance_rate",)
+_WHERE_ANY = ("rtfx",)
+"""Of speech alone; 0.0 for all else."""
 _LISTS = ("errors", "input_lens", "output_lens", "ttfts", "itls", "generated_texts")
 
 
@@ -45,7 +47,7 @@ def parse_vllm(document: Mapping[str, Any], filename: str, line: int) -> ParsedB
 def _metrics(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in document.items():
         told = number(value)
-        if told is None or name in _WORKLOAD or name in _LISTS:
+        if told is None or name in _WORKLOAD or name in _LISTS or (name in _WHERE_ANY and not told):
             continue
         latency = _LATENCY.fullmatch(name)
         if name in _PER_CENT and told.is_finite():

@@ -43,5 +43,11 @@ class BenchAsked(Shape):
     wait_s: float = Field(
         0, ge=0, le=_MOST_HOURS_S, description="Seconds to wait until the server is ready; else it must be."
     )
+    program: Text | None = Field(
+        None,
+        description="The file that starts the tool, where it is neither beside the launch's interpreter nor on the "
+        "PATH; of `sglang` and `sglang-rust` another interpreter.",
+    )
+    path: Text | None = Field(None, description="More folders in which the tool is looked for, as PATH has them.")
     cwd: Text | None = Field(None, description="The folder that a `command` runs in.")
     env: dict[str, Text] | None = Field(None, description="Set in its environment.")

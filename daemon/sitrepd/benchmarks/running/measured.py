@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -11,10 +12,12 @@ from typing import Any
 from sitrepd.benchmarks.metrics import Metric, metric
 from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
 from sitrepd.benchmarks.running.during import During
+from sitrepd.benchmarks.running.tools import DIARY
 from sitrepd.redact import redact_text
 
 _MOST_BYTES = 64 << 20
 _LAST_LINES = 3
+_ERROR = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Timeout): \S")
 _NO_SETTINGS = "The file does not say which settings the server had."
 _LIFE = "accept_length is the average since the server started, not of this run."
 
@@ -58,6 +61,14 @@ def last_words(printed: Path) -> str:
     return redact_text(" / ".join(line.strip() for line in lines[-_LAST_LINES:]))[-600:]
 
 
+def said(folder: Path) -> str:
+    """The last that a tool printed, and the last error of its own log, which may be all that tells the cause."""
+    printed = last_words(folder / "output.log")
+    errors = [line for line in _read(folder / DIARY).decode("utf-8", "replace").splitlines() if _ERROR.match(line)]
+    own = f" Its own log has last: {redact_text(errors[-1])[:600]}" if errors else ""
+    return f" It printed last: {printed or 'nothing'}{own}"
+
+
 def completed(
     run: ParsedBenchmark,
     total: int | None,
@@ -77,7 +88,7 @@ def completed(
     notes = [note for note in notes if not (note == _NO_SETTINGS and known)]
     if during.source:
         notes.append(f"{', '.join(own)}: of this run, by {during.source}.")
-    workload = dict(run.workload)
+    workload = {**{name: plain_value(value) for name, value in (asked.get("told") or {}).items()}, **run.workload}
     if total is not None:
         workload.setdefault("num_prompts", total)
     return replace(
@@ -87,6 +98,14 @@ def completed(
         metrics=(*kept, *own.values(), *failed),
         notes=tuple(notes),
     )
+
+
+def plain_value(told: str) -> Any:
+    """A number where it reads as one."""
+    try:
+        return int(told)
+    except ValueError:
+        return told
 
 
 def _failed(run: ParsedBenchmark, total: int | None) -> Iterator[Metric]:

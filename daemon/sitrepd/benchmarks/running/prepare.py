@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def read_launch(runtime: Runtime, asked: str) -> Launch:
 def prepared(runtime: Runtime, asked: BenchAsked, launch: Launch) -> Prepared:
     """Blocks: the first time that a version is measured with, it is asked for its options."""
     found = _static(runtime, asked)
-    target = find_target(launch)
+    target = replace(find_target(launch), program=asked.program, path=asked.path)
     if asked.tool == "command":
         _check_program(asked, target)
         return Prepared(launch, target, found, None)
@@ -77,6 +77,8 @@ def _static(runtime: Runtime, asked: BenchAsked) -> Preset:
     if asked.tool == "command":
         if not asked.flags:
             raise InvalidFact("A command needs its words: `sitrep bench run L14 --tool command -- PROGRAM …`.")
+        if asked.program is not None:
+            raise InvalidFact("program: a `command` is started by its own first word.")
     elif asked.mapping is not None:
         raise InvalidFact("A mapping is for the JSON of a `command`; the other tools' files are known.")
     elif not _says_workload(found, asked.flags):

@@ -6,8 +6,11 @@ import re
 from pathlib import Path
 
 _TAIL_BYTES = 8192
-_BAR = re.compile(r"(\d+)/(\d+) \[")
+_BAR = re.compile(r"(\d+)/(\d+) \[|\bProfiling: (\d+)/(\d+) \|")
+"""Of tqdm, and of aiperf."""
 _ANNOUNCED = re.compile(r"Running (\d+) requests on")
+_COUNTED = re.compile(r"\bsuccessful=(\d+) errored=(\d+)")
+"""As guidellm logs them, which says of none of them how many there will be."""
 
 
 def read_progress(path: Path) -> tuple[int | None, int | None]:
@@ -26,7 +29,10 @@ def parse_progress(text: str) -> tuple[int | None, int | None]:
     """The last bar counts; where there is none, what was announced is known and none is done."""
     bars = _BAR.findall(text)
     if bars:
-        done, total = bars[-1]
+        done, total = [one for one in bars[-1] if one]
         return int(done), int(total)
+    counted = _COUNTED.findall(text)
+    if counted:
+        return sum(int(one) for one in counted[-1]), None
     announced = _ANNOUNCED.findall(text)
     return (None, int(announced[-1])) if announced else (None, None)

@@ -19,7 +19,10 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 @dataclass(frozen=True)
 class Target:
-    """`env` and `api_key` hold secrets: they are handed to a process, and never stored."""
+    """`env` and `api_key` hold secrets: they are handed to a process, and never stored.
+
+    `program` is the file that starts the tool and `path` where else it may be, as the one who asks has said.
+    """
 
     launch: str
     engine: str | None
@@ -33,6 +36,8 @@ class Target:
     cwd: str = "/"
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     api_key: str | None = field(default=None, repr=False)
+    program: str | None = None
+    path: str | None = None
 
     @property
     def url(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,18 +20,28 @@ _WARM_ELSE = 8
 _WARM_ROUNDS = 4
 KEEP_THE_CACHE = ("vllm", "guidellm", "aiperf")
 """Tools that would find the prompts of their warm-up, or of the repeat before, in the server's prefix cache."""
+DIARY = "tool.log"
+"""What a tool writes of itself beside what it prints, in the folder of its run."""
 _OWN_PROMPTS = 1000
 """What `bench_serving` sends where nothing is said."""
 
 
+_MODULES = {"sglang": ("-m", "sglang.bench_serving"), "sglang-rust": (rust_client.__file__,)}
+_VERBS = {"vllm": ("bench", "serve"), "guidellm": ("run",), "aiperf": ("profile",)}
+
+
 @dataclass(frozen=True)
 class Call:
-    """One run of a tool: its words, what is set in its environment, and the file (or folder) that it will write."""
+    """One run of a tool: its words, what is set in its environment, and the file (or folder) that it will write.
+
+    `workload` is what is asked of the server and does not stand in the file that the tool writes.
+    """
 
     argv: tuple[str, ...]
     output: Path
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     requests: int | None = None
+    workload: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,28 +65,48 @@ class Wanted:
 def program(tool: str, target: Target) -> list[str]:
     """The words that start a tool; raises InvalidFact where it is not installed."""
     if tool in ("sglang", "sglang-rust"):
-        if target.python is None:
-            why = target.why_no_python or "it is not known which Python it runs on"
-            raise InvalidFact(f"{target.launch} cannot be measured with {tool}: {why}.")
-        start = [target.python, *target.options]
-        return [*start, "-m", "sglang.bench_serving"] if tool == "sglang" else [*start, rust_client.__file__]
-    name = {"vllm": "vllm"}.get(tool, tool)
+        return [*_interpreter(tool, target), *_MODULES[tool]]
+    return [_named(target) or _installed(tool, target), *_VERBS[tool]]
+
+
+def _interpreter(tool: str, target: Target) -> list[str]:
+    named = _named(target)
+    if named is not None:
+        return [named]
+    if target.python is None:
+        why = target.why_no_python or "it is not known which Python it runs on"
+        raise InvalidFact(
+            f"{target.launch} cannot be measured with {tool}: {why}. Name one that has SGLang with --program."
+        )
+    return [target.python, *target.options]
+
+
+def _named(target: Target) -> str | None:
+    """The file that the one who asks has named; raises InvalidFact where it cannot be started."""
+    if target.program is None:
+        return None
+    if not (os.path.isfile(target.program) and os.access(target.program, os.X_OK)):
+        raise InvalidFact(f"program: {target.program} is no file on this host that can be started.")
+    return target.program
+
+
+def _installed(name: str, target: Target) -> str:
     beside = Path(target.python).parent / name if target.python else None
     if beside is not None and os.access(beside, os.X_OK):
-        found: str | None = str(beside)
-    else:
-        found = shutil.which(name, path=target.env.get("PATH")) or shutil.which(name)
+        return str(beside)
+    paths = [path for path in (target.env.get("PATH"), target.path, os.environ.get("PATH")) if path]
+    found = shutil.which(name, path=os.pathsep.join(paths))
     if found is None:
         raise InvalidFact(
-            f"{name} is not installed beside {target.python or 'the server'} nor on the PATH: `pip install {name}`, or "
-            "measure with another --tool."
+            f"{name} is not installed beside {target.python or 'the server'} nor on the PATH: `pip install {name}`, "
+            "name its file with --program, or measure with another --tool."
         )
-    return {"vllm": [found, "bench", "serve"], "guidellm": [found, "run"], "aiperf": [found, "profile"]}[tool]
+    return found
 
 
 def help_words(tool: str, target: Target) -> list[str] | None:
-    """The command that prints a tool's options; None for one that is not asked."""
-    return [*program(tool, target), "--help"] if tool in ("sglang", "sglang-rust") else None
+    """The command that prints all of a tool's options; None for one that is not asked."""
+    return None if tool == "command" else [*program(tool, target), "--help=all" if tool == "vllm" else "--help"]
 
 
 def call(tool: str, wanted: Wanted) -> Call:
@@ -151,6 +182,15 @@ def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdigit() else None
 
 
+_VLLM_WORKLOAD = {
+    "dataset_name": "--dataset-name", "dataset_path": "--dataset-path", "random_input_len": "--random-input-len",
+    "random_output_len": "--random-output-len", "random_range_ratio": "--random-range-ratio",
+    "random_prefix_len": "--random-prefix-len", "input_len": "--input-len", "output_len": "--output-len",
+    "sharegpt_output_len": "--sharegpt-output-len", "temperature": "--temperature",
+}  # fmt: skip
+"""What its result leaves out, without which runs of other prompts would read as repeats."""
+
+
 def _vllm(wanted: Wanted) -> Call:
     output = wanted.folder / "result.json"
     target, preset = wanted.target, wanted.preset
@@ -171,11 +211,15 @@ def _vllm(wanted: Wanted) -> Call:
         words = with_default(words, "--max-concurrency", str(preset.concurrency))
     if preset.request_rate:
         words = with_default(words, "--request-rate", f"{preset.request_rate:g}")
+    if wanted.knows("--percentile-metrics"):
+        words = with_default(words, "--percentile-metrics", "ttft,tpot,itl,e2el")
+        words = with_default(words, "--metric-percentiles", "90,95,99")
     if wanted.warming:
         words = set_value(words, "--num-prompts", str(_few(words)))
     words = [*words, "--save-result"] if not has(words, "--save-result") else words
     words = set_value(set_value(words, "--result-dir", str(wanted.folder)), "--result-filename", output.name)
-    return Call((*program("vllm", target), *words), output, target.surroundings(), _requests(words, _OWN_PROMPTS))
+    told = {key: found for key, name in _VLLM_WORKLOAD.items() if (found := value_of(words, name)) is not None}
+    return Call((*program("vllm", target), *words), output, target.surroundings(), _requests(words, _OWN_PROMPTS), told)
 
 
 def _guidellm(wanted: Wanted) -> Call:
@@ -202,7 +246,18 @@ def _guidellm(wanted: Wanted) -> Call:
     elif preset.prompts:
         words = with_default(words, "--constraint", f"kind=max_requests,count={preset.prompts}")
     words = [*words, "--output", f"kind=json,path={output}", "--disable-console-interactive"]
-    return Call((*program("guidellm", target), *words), output, target.surroundings())
+    env = {**target.surroundings(), **(_guidellm_diary(wanted.folder) if wanted.warming else {})}
+    return Call((*program("guidellm", target), *words), output, env, _most_requests(words))
+
+
+def _guidellm_diary(folder: Path) -> dict[str, str]:
+    """What failed a request it writes nowhere else. Only of the warm-up, since it writes it for each request."""
+    return {"GUIDELLM__LOGGING__LOG_FILE": str(folder / DIARY), "GUIDELLM__LOGGING__LOG_FILE_LEVEL": "DEBUG"}
+
+
+def _most_requests(words: Sequence[str]) -> int | None:
+    found = re.search(r"\bkind=max_requests,count=(\d+)", value_of(words, "--constraint") or "")
+    return int(found[1]) if found else None
 
 
 def _aiperf(wanted: Wanted) -> Call:
@@ -221,6 +276,10 @@ def _aiperf(wanted: Wanted) -> Call:
         words = with_default(words, "--isl", str(preset.input_len))
     if preset.output_len and not has(words, "--output-tokens-mean"):
         words = with_default(words, "--osl", str(preset.output_len))
+    if preset.output_len:
+        words = with_default(words, "--extra-inputs", "ignore_eos:true")
+    if wanted.knows("--use-server-token-count"):
+        words = with_default(words, "--use-server-token-count")
     if preset.concurrency:
         words = with_default(words, "--concurrency", str(preset.concurrency))
     if preset.prompts:

@@ -268,8 +268,7 @@ class Work:
         try:
             found = await asyncio.to_thread(self._read, row, folder, launch)
         except BenchmarkFileError as error:
-            last = measured.last_words(folder / "output.log")
-            said = f" It printed last: {last}" if last else ""
+            said = await asyncio.to_thread(measured.said, folder)
             if not ended.known:
                 raise RunFailed(f"{self._which(row)} is lost: {ended.reason}{said}", state="lost") from error
             raise RunFailed(f"{self._which(row)} left no result that can be read: {error.wrong}.{said}") from error
@@ -279,20 +278,22 @@ class Work:
         def job(db: Session) -> None:
             marks = [*look.marks, *during.throttled(self.runtime, db, launch, since, until), *sorted(self._others)]
             scope = Scope(self.runtime.registry, row.provenance, row.session_id)
+            rows.progress(db, self._number, *self.progress)
             rows.store_run(db, scope, self._number, runs, marks, original)
 
         await self.runtime.store.write_async(job)
         self.runtime.activity.touch(row.session_id)
 
     def _read(self, row: BenchmarkJob, folder: Path, launch: Launch) -> tuple[Any, during.During, dict[str, Any]]:
-        output = _output_of(folder)
-        data, name = measured.result_in(output, folder / "output.log")
+        call = _call_of(folder)
+        data, name = measured.result_in(Path(call.get("output") or folder / "result.jsonl"), folder / "output.log")
         name = f"benchmark job {row.id}, run {row.run}, {name}"
         mapping = prepare.read_mapping(self.runtime, self._asked.mapping) if self._asked.mapping else None
         parsed = measured.parse(data, name, mapping)
         look = self._look_back(row, launch)
         total = self.progress[1] if len(parsed) == 1 else None
-        runs = [measured.completed(run, total, look, row.asked, launch.settings) for run in parsed]
+        asked = {**row.asked, "told": call.get("workload") or {}}
+        runs = [measured.completed(run, total, look, asked, launch.settings) for run in parsed]
         return runs, look, originals.keep(prepare.originals_dir(self.runtime), data, name)
 
     def _look_back(self, row: BenchmarkJob, launch: Launch) -> during.During:
@@ -305,9 +306,8 @@ class Work:
 
     def _why_failed(self, row: BenchmarkJob, ended: Exit, folder: Path, launch: Launch) -> str:
         how = f"was ended by signal {ended.signal}" if ended.signal else f"ended with exit status {ended.exit_code}"
-        last = measured.last_words(folder / "output.log")
         gone = f" {ids.public_id('L', launch.id or 0)} has ended ({launch.state})." if launch.ended_at else ""
-        return f"{self._which(row)} {how}.{gone} It printed last: {last or 'nothing'}"
+        return f"{self._which(row)} {how}.{gone}{measured.said(folder)}"
 
     def _which(self, row: BenchmarkJob) -> str:
         if row.run == 0:
@@ -339,20 +339,30 @@ def _extra(asked: BenchAsked, call: tools.Call) -> Mapping[str, str]:
 def _note_call(folder: Path, call: tools.Call) -> None:
     """What is run, for people and for the next daemon, which must know where the result will be."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    told = {"argv": redact_argv(list(call.argv)), "output": str(call.output), "env": sorted(redact_env(call.env))}
+    told = {
+        "argv": redact_argv(list(call.argv)), "output": str(call.output), "env": sorted(redact_env(call.env)),
+        "workload": dict(call.workload),
+    }  # fmt: skip
     (folder / _CALL).write_text(json.dumps(told, indent=1))
 
 
-def _output_of(folder: Path) -> Path:
+def _call_of(folder: Path) -> Mapping[str, Any]:
+    """As it was noted; an earlier daemon may have done that, or been ended before."""
     try:
-        return Path(json.loads((folder / _CALL).read_text())["output"])
-    except (OSError, ValueError, KeyError):
-        return folder / "result.jsonl"
+        told = json.loads((folder / _CALL).read_text())
+    except (OSError, ValueError):
+        told = None
+    return told if isinstance(told, dict) else {}
 
 
 def _clean(folder: Path, *, done: bool = False) -> None:
     """What a tool has written may hold secrets; the result of a run that is `done` was kept without them elsewhere."""
-    for path in [folder / "output.log", *folder.glob("result.*"), *folder.glob("artifacts/**/*.json*")]:
+    for path in [
+        folder / "output.log",
+        folder / tools.DIARY,
+        *folder.glob("result.*"),
+        *folder.glob("artifacts/**/*.json*"),
+    ]:
         with suppress(OSError):
             if done and path.name != "output.log":
                 path.unlink()
