@@ -37,7 +37,7 @@ def drawn(width: int, note: str = "") -> str:
         return console.export_text()
 
 
-@pytest.mark.parametrize("width", [80, 92, 120, 200])
+@pytest.mark.parametrize("width", [58, 71, 72, 80, 91, 92, 120, 200])
 def test_the_board_fits_the_terminal_and_cuts_no_figure(width: int) -> None:
     text = drawn(width)
     assert "…" not in text
@@ -46,6 +46,17 @@ def test_the_board_fits_the_terminal_and_cuts_no_figure(width: int) -> None:
         assert said in text
     assert "GPU 1 broken: the GPU is lost" in text
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("width", [40, 47, 48, 57])
+def test_a_very_narrow_one_leaves_out_whole_figures(width: int) -> None:
+    text = drawn(width)
+    assert max(map(len, text.splitlines())) <= width
+    gpu = next(line for line in text.splitlines() if line.strip().startswith("0 "))
+    assert "…" not in gpu
+    assert ("71 °C" in gpu, "1755" in gpu) == (width >= 48, False)
+    assert "97 %" in gpu
+    assert "88.0 GiB" in gpu
 
 
 def test_a_daemon_that_is_silent_leaves_the_last_look() -> None:

@@ -180,6 +180,7 @@ def facts(*gpus: int, **more: Any) -> tuple[GpuFacts, ...]:
 
 def tick(client: TestClient, watch: Watch, monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
     monkeypatch.setattr("sitrepd.hardware.watch.utc_now", lambda: at)
+    monkeypatch.setattr("sitrepd.hardware.watch.monotonic", at.timestamp)
     client.portal.call(watch.tick)  # type: ignore[union-attr]
 
 
@@ -230,10 +231,48 @@ def test_it_is_told_once_grows_and_is_over(client: TestClient, monkeypatch: pyte
     assert [one["status"] for one in findings(client)] == ["confirmed", "open"]
 
 
+def test_what_was_settled_and_goes_on_is_no_news_to_the_next_daemon(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error counts until the driver is loaded anew: it is told once, however often the daemon starts."""
+    runtime, now = runtime_of(client), utc_now()
+    samples = (GpuSample(0, "GPU-0", utilization_percent=0, ecc_uncorrected=1),)
+    live = LiveHardware(host_id=HOST, reason=None, facts=facts(0), samples=samples)
+    runtime.live["hardware"] = live
+    tick(client, Watch(runtime, HOST), monkeypatch, now)
+    [found] = findings(client)
+    client.patch(f"/api/v1/findings/{found['id']}", json={"status": "refuted"})
+    for minutes in (1, 2, 3):
+        tick(client, Watch(runtime, HOST), monkeypatch, now + timedelta(minutes=minutes))
+    assert [one["status"] for one in findings(client)] == ["refuted"]
+
+    runtime.live["hardware"] = replace(live, samples=(*samples, replace(samples[0], index=1, uuid="GPU-1")))
+    tick(client, Watch(runtime, HOST), monkeypatch, now + timedelta(minutes=4))
+    assert [one["title"] for one in findings(client)][1:] == ["GPU 1: errors of its memory"]
+
+
+def test_a_clock_that_jumps_ends_nothing(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, now = runtime_of(client), utc_now()
+    samples = (GpuSample(0, "GPU-0", utilization_percent=0, ecc_uncorrected=1),)
+    live = LiveHardware(host_id=HOST, reason=None, facts=facts(0), samples=samples)
+    runtime.live["hardware"] = live
+    watch = Watch(runtime, HOST)
+    tick(client, watch, monkeypatch, now)
+    # For one look the GPU does not answer; meanwhile the clock is set an hour on, and then back.
+    for jump in (timedelta(hours=1), timedelta(hours=-1)):
+        monkeypatch.setattr("sitrepd.hardware.watch.utc_now", lambda at=now + jump: at)
+        runtime.live["hardware"] = replace(live, samples=())
+        client.portal.call(watch.tick)  # type: ignore[union-attr]
+        runtime.live["hardware"] = live
+        client.portal.call(watch.tick)  # type: ignore[union-attr]
+    [found] = findings(client)
+    assert " Over since " not in found["detail"]
+
+
 def test_memory_that_is_held_after_a_stop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime, now = runtime_of(client), utc_now()
     runtime.live["launches"] = {}
-    ended = {"state": "exited", "ended_at": now - timedelta(seconds=120)}
+    ended = {"state": "exited", "started_at": now - timedelta(hours=1), "ended_at": now - timedelta(seconds=120)}
     number = launch(client, [0, 1], **ended)
     sampled(client, 0, now, 150, memory_used_bytes=80 * GIB)
     # Free for a moment after the stop: what is there now belongs to somebody else.
@@ -267,6 +306,26 @@ def test_memory_that_is_held_after_a_stop(client: TestClient, monkeypatch: pytes
     runtime.live["launches"] = {launch(client, [0]): LiveLaunch(state="loading")}
     tick(client, watch, monkeypatch, now)
     assert runtime.live["gpu_leaks"] == {}
+
+
+def test_memory_that_was_held_before_the_start_is_not_left_behind(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another container, say, whose processes are not seen."""
+    runtime, now = runtime_of(client), utc_now()
+    runtime.live["launches"] = {}
+    began, ended = now - timedelta(seconds=200), now - timedelta(seconds=100)
+    number = launch(client, [0, 1], state="exited", started_at=began, ended_at=ended)
+    sampled(client, 0, now, 300, memory_used_bytes=lambda s: (90 if 100 < s <= 200 else 60) * GIB)
+    sampled(client, 1, now, 300, memory_used_bytes=lambda s: (90 if s <= 200 else 60) * GIB)
+    samples = tuple(
+        GpuSample(n, f"GPU-{n}", utilization_percent=0, memory_used_bytes=g * GIB) for n, g in ((0, 60), (1, 90))
+    )
+    runtime.live["hardware"] = LiveHardware(host_id=HOST, reason=None, facts=facts(0, 1), samples=samples)
+    tick(client, Watch(runtime, HOST), monkeypatch, now)
+    assert runtime.live["gpu_leaks"] == {
+        "GPU-1": f"30.0 GiB are held by no process that is seen, since L{number} has ended"
+    }
 
 
 def test_a_server_that_has_just_ended_may_take_its_time(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

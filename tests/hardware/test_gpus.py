@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from sitrepd.hardware.gpus import GpuSample, architecture_word, clock_reason_words, pcie_word
+from sitrepd.hardware.gpus import GpuFacts, GpuSample, architecture_word, clock_reason_words, pcie_word
+from sitrepd.hardware.state import State, state_of
 from sitrepd.hardware.topology import SWITCH, interconnect_word, path_word, topology_matrix
 
 
@@ -24,6 +27,21 @@ def test_clock_reasons_in_words(mask: int, words: tuple[str, ...]):
 )
 def test_idling_and_chosen_clocks_are_not_throttling(mask: int | None, throttled: bool | None):
     assert GpuSample(0, "GPU-0", clock_reasons_mask=mask).throttled is throttled
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "word", "why"),
+    [
+        (None, {"utilization_percent": 4}, "idle", ""),
+        (None, {"utilization_percent": 5, "clock_reasons_mask": 4}, "busy", "power cap"),
+        (None, {"power_w": 300.0}, "unknown", "it does not tell how busy it is"),
+        (GpuFacts(0, mig=True), {"power_w": 300.0}, "unknown", "it does not tell how busy it is: it is divided (MIG)"),
+        (GpuFacts(0, mig=True), {"clock_reasons_mask": 0x40}, "throttling", "thermal (hardware)"),
+        (None, {"reason": "it is lost"}, "broken", "it is lost"),
+    ],
+)
+def test_the_word_for_a_gpu(facts: GpuFacts | None, values: dict[str, Any], word: str, why: str):
+    assert state_of(facts, GpuSample(0, "GPU-0", **values)) == State(word, why)
 
 
 @pytest.mark.parametrize(("number", "word"), [(9, "Hopper"), (99, "architecture 99"), (0xFFFFFFFF, None)])

@@ -38,6 +38,21 @@ KILLED = (
             "[  812.1] NVRM: Xid (PCI:00000000:C1:00.0): 999, what is this",
             ("0000:c1:00.0", 999, "not in the catalogue that Sitrep knows", None, None),
         ),
+        (
+            "NVRM: Xid (PCI:0000:c1:00 GPU-I:05): 94, pid=7194, name=python, Contained: SM (0x1). RST: No, D-RST: No",
+            ("0000:c1:00.0", 94, "an uncorrectable ECC error, contained in one program", 7194, "python"),
+        ),
+        (
+            "NVRM: Xid (PCI:0000:18:00): 119, pid=1671, name=VLLM::EngineCore, Timeout after 6s of waiting for RPC response",
+            ("0000:18:00.0", 119, "the GPU's system processor (GSP) did not answer in time", 1671, "VLLM::EngineCore"),
+        ),
+        (
+            "NVRM: Xid (PCI:0009:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)",
+            ("0009:01:00.0", 154, "what is to be done about the GPU has changed (reset or reboot wanted)", None, None),
+        ),
+        ("Killed process 9 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB", (9, "python3", False)),
+        ("Killed process 9 (python3), UID 1000, total-vm:1kB, anon-rss:1kB", (9, "python3", False)),
+        ("Out of memory: Kill process 9 (python3) score 900 or sacrifice child", None),
         (KILLED, OomKill(4711, "sglang::schedul", True, KILLED)),
         ("Out of memory: Killed process 12 (a (b) c) total-vm:1kB", (12, "a (b", False)),
         ("Killed process 12 (tidy) by hand", None),
@@ -107,6 +122,15 @@ def test_messages_become_events_once(runtime: Any, tmp_path: Path):
     assert len(told(runtime)) == 3
     assert told(runtime)[2][1]["gpu"] is None
     assert told(runtime)[2][1]["meaning"] == "a row of memory was remapped or a page retired after an ECC error"
+
+
+def test_an_older_kernel_says_before_why_it_kills(runtime: Any, tmp_path: Path):
+    log = tmp_path / "kmsg"
+    why = "Memory cgroup out of memory: Kill process 4711 (python3) score 1974 or sacrifice child"
+    killed = "Killed process 4712 (python3) total-vm:1kB, anon-rss:2kB, file-rss:0kB, shmem-rss:0kB"
+    log.write_text(f"3,1,1000,-;{why}\n3,2,1001,-;{killed}\n3,3,2000,-;{killed}\n")
+    follow(runtime, log)
+    assert [(data["pid"], data["cgroup"]) for _, data in told(runtime)] == [(4712, True), (4712, False)]
 
 
 def test_a_flood_is_cut(runtime: Any, tmp_path: Path):

@@ -19,6 +19,7 @@ from sitrepd.hardware import models, newest, sealing, series
 from sitrepd.hardware.keeping import Keeper
 from sitrepd.hardware.older import RAW_SPAN_MS
 from sitrepd.hardware.quantities import HOURS, KINDS, METRICS, MINUTES, RAW
+from sitrepd.hardware.service import Hardware
 from sitrepd.storage.engine import make_writer
 from sitrepd.storage.types import to_ms
 
@@ -225,6 +226,29 @@ def test_a_clock_that_was_set_back_loses_nothing(db: Session):
     same(told(range_of(db, 0, "power_w", START, until, 60)), expected(together, until, 60, "power_w"))
 
 
+def test_a_clock_that_comes_to_the_same_moments_again_loses_none_of_the_others(db: Session):
+    newest.add(db, [sample(n) for n in range(60)])
+    again = [sample(n, power_w=7.0) for n in range(30, 90)]
+    newest.add(db, again)
+    until = START + timedelta(seconds=90)
+    kept = [*(sample(n) for n in range(60)), *again[30:]]
+    same(told(range_of(db, 0, "power_w", START, until, 9)), expected(kept, until, 9, "power_w"))
+
+    seal_all(db)
+    newest.add(db, [sample(n, power_w=7.0) for n in range(0, 20, 2)])
+    seal_all(db)
+    assert sum(point.samples for point in range_of(db, 0, "power_w", START, until, 9)) == 100
+
+
+def test_a_clock_that_was_ahead_does_not_tell_what_is_latest(db: Session):
+    newest.add(db, [sample(0), sample(10 * 366 * 86_400, power_w=7.0)])
+    latest = series.latest(db, 1, 0)
+    assert latest is not None
+    assert latest.at == START
+    newest.add(db, [sample(10 * 366 * 86_400, gpu=1)])
+    assert series.latest(db, 1, 1) is not None
+
+
 def test_a_chunk_of_a_later_version_is_refused_by_name():
     with pytest.raises(ValueError, match="version 9"):
         sealing.blocks.unpack_periods(b"\x09\x00")
@@ -237,8 +261,14 @@ def test_times_are_milliseconds(db: Session):
     assert found is not None
 
 
-def test_the_daemon_seals_what_waits_and_drops_what_is_old(tmp_path: Path):
+def test_the_daemon_seals_what_waits_and_drops_what_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Rows of an earlier version, a day of them, wait at the first start after the upgrade."""
+
+    async def run(_: Hardware) -> None:
+        """There is one keeper at a time, and here it is the test's."""
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Hardware, "run", run)
     now = utc_now()
     with application(tmp_path / "store", samples_keep_d=0.5, sample_minutes_keep_d=0.6, sample_idle_s=3600) as client:
         runtime = client.app.state.runtime  # type: ignore[attr-defined]

@@ -24,6 +24,10 @@ _GIB = 1 << 30
 # What stands beside the two bars, with and without what power and memory are out of.
 _FIGURES_TAKE, _FEWER_TAKE = 78, 63
 _NARROW = 92
+# Below these there are no bars, then no clocks, then use and memory alone.
+_BARS, _CLOCKS, _HEAT = 72, 58, 48
+# Titles, and what stands between the tables.
+_LINES = 7
 
 
 def once(told: Mapping[str, Any]) -> None:
@@ -31,20 +35,33 @@ def once(told: Mapping[str, Any]) -> None:
 
 
 def live(look: Callable[[], Mapping[str, Any]], every: float) -> None:
-    """Until Ctrl-C; a daemon that restarts meanwhile is waited for, and the last look stays."""
+    """Until Ctrl-C; a daemon that restarts meanwhile is waited for, and the last look stays.
+
+    On a screen of its own, where nothing is left of a wider one when the terminal is made smaller.
+    """
     console = Console(highlight=False)
-    told = look()
-    with Live(board(told, console.width), console=console, auto_refresh=False, screen=False) as shown:
-        while True:
-            time.sleep(every)
-            try:
-                told, note = look(), ""
-            except Unreachable:
-                note = "The daemon does not answer; this is what it said last."
-            shown.update(board(told, console.width, note), refresh=True)
+    told, note = look(), ""
+
+    def drawn() -> RenderableType:
+        taken = _LINES + len(told["gpus"]) + sum(bool(gpu.get("why")) for gpu in told["gpus"])
+        return board(told, console.width, note, min(_MOST_ROWS, max(1, console.height - taken)))
+
+    try:
+        with Live(drawn(), console=console, auto_refresh=False, screen=not console.is_dumb_terminal) as shown:
+            while True:
+                time.sleep(every)
+                try:
+                    told, note = look(), ""
+                except Unreachable:
+                    note = "The daemon does not answer; this is what it said last."
+                shown.update(drawn(), refresh=True)
+    finally:
+        if not console.is_dumb_terminal:
+            console.print(board(told, console.width, note))
 
 
-def board(told: Mapping[str, Any], width: int, note: str = "") -> RenderableType:
+def board(told: Mapping[str, Any], width: int, note: str = "", most: int = _MOST_ROWS) -> RenderableType:
+    """At most so many rows of processes."""
     parts: list[RenderableType] = [Text(_head(told), style="bold"), _gpus(told["gpus"], width)]
     reasons = [gpu for gpu in told["gpus"] if gpu.get("why")]
     parts += [
@@ -52,7 +69,7 @@ def board(told: Mapping[str, Any], width: int, note: str = "") -> RenderableType
     ]
     held = [(gpu["index"], one) for gpu in told["gpus"] for one in gpu.get("processes") or ()]
     if held:
-        parts += [Text(), _processes(held)]
+        parts += [Text(), _processes(held, most)]
     parts += [_line(text, "red") for text in (told.get("reason"), note) if text]
     return Group(*parts)
 
@@ -70,13 +87,14 @@ def _head(told: Mapping[str, Any]) -> str:
 def _gpus(gpus: Sequence[Mapping[str, Any]], width: int) -> Table:
     """As wide as the terminal; the bars take the room that the figures leave."""
     narrow = width < _NARROW
-    room = max(4, min(30, (width - (_FEWER_TAKE if narrow else _FIGURES_TAKE)) // 2))
+    room = max(4, min(30, (width - (_FEWER_TAKE if narrow else _FIGURES_TAKE)) // 2)) if width >= _BARS else 0
+    shown = 7 if width >= _CLOCKS else 6 if width >= _HEAT else 4
     table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", pad_edge=False)
     for title, justify in (("GPU", "right"), ("state", "left"), ("use", "left"), ("memory", "left"), ("power", "right"),
-                           ("heat", "right"), ("clock", "right")):  # fmt: skip
+                           ("heat", "right"), ("clock", "right"))[:shown]:  # fmt: skip
         table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for gpu in gpus:
-        table.add_row(*_row(gpu, room, narrow))
+        table.add_row(*_row(gpu, room, narrow)[:shown])
     return table
 
 
@@ -99,6 +117,8 @@ def _bar(share: float | None, room: int, text: str, colour: str) -> Text:
     """A bar of eighths of a character, and its figure behind it."""
     if share is None:
         return Text("–", style="dim")
+    if not room:
+        return Text(text, style=colour)
     share = min(max(share, 0.0), 1.0)
     eighths = round(share * room * 8)
     full, rest = divmod(eighths, 8)
@@ -119,7 +139,7 @@ def _figure(gpu: Mapping[str, Any], key: str, unit: str, whole: str | None = Non
     return f"{value:.0f} {unit}" if limit is None else f"{value:.0f} of {limit:.0f} {unit}"
 
 
-def _processes(held: Sequence[tuple[int, Mapping[str, Any]]]) -> Table:
+def _processes(held: Sequence[tuple[int, Mapping[str, Any]]], most: int) -> Table:
     table = Table(box=None, padding=(0, 1), show_header=True, header_style="dim", pad_edge=False)
     for title, justify in (
         ("GPU", "right"),
@@ -129,11 +149,11 @@ def _processes(held: Sequence[tuple[int, Mapping[str, Any]]]) -> Table:
         ("name", "left"),
     ):
         table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for index, one in held[:_MOST_ROWS]:
+    for index, one in held[:most]:
         memory, launch = output.size(one.get("used_bytes")), one.get("launch") or ""
         table.add_row(
             str(index), str(one["pid"]), Text(launch, style="cyan"), memory, output.printable(one.get("name") or "?")
         )
-    if len(held) > _MOST_ROWS:
-        table.add_row("", "", "", "", f"{len(held) - _MOST_ROWS} more")
+    if len(held) > most:
+        table.add_row("", "", "", "", f"{len(held) - most} more")
     return table

@@ -63,6 +63,17 @@ def unpack_samples(data: bytes, names: Collection[str]) -> Samples:
     return Samples(at_ms, {name: _get(found, KINDS[name].code, _VALUE, count) for name in names})
 
 
+def joined(one: Samples, other: Samples) -> Samples:
+    """Both in order of time, of a clock that was set back."""
+    at_ms = [*one.at_ms, *other.at_ms]
+    order = sorted(range(len(at_ms)), key=at_ms.__getitem__)
+    values = {}
+    for name in {**one.values, **other.values}:
+        column = [*one.values.get(name, [None] * len(one.at_ms)), *other.values.get(name, [None] * len(other.at_ms))]
+        values[name] = [column[place] for place in order]
+    return Samples([at_ms[place] for place in order], values)
+
+
 def pack_periods(periods: Periods) -> bytes:
     order = sorted(periods)
     rows = [periods[number] for number in order]

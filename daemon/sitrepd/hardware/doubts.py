@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlmodel import Session, col, select
@@ -57,15 +57,14 @@ def over(db: Session, registry: Registry, key: str, session_id: int, now: dateti
     facts.update(db, registry.by_word["finding"], row, changed, Scope(registry, row.provenance, session_id))
 
 
-def under_way(db: Session) -> list[tuple[str, int]]:
-    """(key, session) of what was not over when it was told last: of the daemon before this one."""
-    mine = select(Finding).where(col(Finding.provenance).startswith(_PREFIX), Finding.status == "open")
-    rows: Iterable[Finding] = db.exec(mine).all()
-    return [
-        (row.provenance.removeprefix(_PREFIX), row.session_id)
-        for row in rows
-        if row.session_id is not None and not is_over(row) and passes(row.provenance.removeprefix(_PREFIX))
-    ]
+def under_way(db: Session) -> dict[tuple[str, int], str]:
+    """(key, session) of what was not over when it was told last, by the daemon before this one, and its title.
+
+    What was settled meanwhile is among it: it has not happened again because a daemon was started.
+    """
+    query = select(Finding).where(col(Finding.provenance).startswith(_PREFIX)).order_by(col(Finding.id))
+    latest = {(row.provenance.removeprefix(_PREFIX), row.session_id or 0): row for row in db.exec(query).all()}
+    return {key: row.title for key, row in latest.items() if key[1] and not is_over(row) and passes(key[0])}
 
 
 def passes(key: str) -> bool:

@@ -10,10 +10,15 @@ from typing import Any
 from sitrepd.hardware.xids import meaning
 
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.\d)?\): (?P<xid>\d+)"
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)(?:\.\d)?(?: GPU-I:\w+)?\): (?P<xid>\d+)"
     r"(?:, pid='?(?P<pid>[^,']*)'?)?(?:, name=(?P<name>[^,]*))?,?\s*(?P<rest>.*)"
 )
-_KILLED = re.compile(r"(?P<memory>[Oo]ut of memory.*?: |)Killed process (?P<pid>\d+) \((?P<name>.*?)\)")
+# Until Linux 5.1 why is told in a message before.
+_KILLED = re.compile(
+    r"(?P<memory>[Oo]ut of memory.*?: |)Killed process (?P<pid>\d+) \((?P<name>.*?)\)"
+    r"(?P<usage>,? (?:UID \d+,? )?total-vm:)?"
+)
+_KILLING = re.compile(r"out of memory.*: Kill process \d+ \(", re.IGNORECASE)
 _RECORD = re.compile(r"\d+,\d+,(?P<us>\d+),[^;]*;(?P<text>.*)")
 
 
@@ -71,10 +76,15 @@ def understood(text: str) -> Xid | OomKill | None:
         name = found["name"] if found["name"] and "unknown" not in found["name"] else None
         return Xid(address(found["pci"]), number, meaning(number), int(pid) if pid.isdigit() else None, name, text)
     found = _KILLED.search(text)
-    if found and found["memory"]:
+    if found and (found["memory"] or found["usage"]):
         cgroup = "cgroup" in text[: found.end()].lower()
         return OomKill(int(found["pid"]), found["name"], cgroup, text)
     return None
+
+
+def announced(text: str) -> bool | None:
+    """Of a message that a process is about to be killed, whether for the limit of a group; None for any other."""
+    return "cgroup" in text.lower() if _KILLING.search(text) else None
 
 
 def address(pci: str) -> str:

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from sqlmodel import Session, col, select
 from sitrepd.clock import utc_now
 from sitrepd.errors import StoreUnusable
 from sitrepd.hardware import owners
-from sitrepd.hardware.kernel import Message, OomKill, Xid, of_journal, of_record, understood
+from sitrepd.hardware.kernel import Message, OomKill, Xid, announced, of_journal, of_record, understood
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.runtime import Runtime
 from sitrepd.storage import events, ids
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 XID, OOM_KILL = "host.xid", "host.oom_kill"
 _RECORD_BYTES = 8192
 _LINE_BYTES = 1 << 20
-_WORDS = (b"Xid", b"Killed process")
+_WORDS = (b"Xid", b"Killed process", b"Kill process")
 # Of what was said before the daemon started only so much becomes events; of one burst no more either.
 _MOST_AT_ONCE = 50
 _JOURNAL = ("journalctl", "--dmesg", "--follow", "--lines=2000", "--output=json", "--no-pager", "--quiet")
@@ -43,6 +43,7 @@ class KernelLog:
         self._subject = ids.public_id("H", host_id)
         self._boot = owners.boot_id()
         self._through_us = -1
+        self._of_group = False
 
     async def run(self) -> None:
         with suppress(StoreUnusable):
@@ -76,11 +77,7 @@ class KernelLog:
         return int(data["us"]) if data.get("boot") == self._boot else -1
 
     async def _take(self, messages: Iterable[Message]) -> None:
-        found = [
-            (message, told)
-            for message in messages
-            if message.us > self._through_us and (told := understood(message.text)) is not None
-        ][-_MOST_AT_ONCE:]
+        found = [one for one in map(self._understood, messages) if one is not None][-_MOST_AT_ONCE:]
         if not found:
             return
         self._through_us = found[-1][0].us
@@ -94,6 +91,15 @@ class KernelLog:
             log.info("%s: %s", kind, data["text"])
         with suppress(StoreUnusable):
             await self._runtime.store.write_async(job)
+
+    def _understood(self, message: Message) -> tuple[Message, Xid | OomKill] | None:
+        if message.us <= self._through_us:
+            return None
+        group, told = announced(message.text), understood(message.text)
+        self._of_group = self._of_group if group is None else group
+        if isinstance(told, OomKill):
+            told, self._of_group = replace(told, cgroup=told.cgroup or self._of_group), False
+        return None if told is None else (message, told)
 
     def _data(self, message: Message, told: Xid | OomKill) -> dict[str, Any]:
         booted = utc_now() - timedelta(seconds=time.clock_gettime(time.CLOCK_MONOTONIC))

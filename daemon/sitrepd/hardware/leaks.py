@@ -58,6 +58,7 @@ def leaks(db: Session, live: LiveHardware, alive: Collection[int], now: datetime
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
+    began: datetime | None
     at: datetime
     gpus: Sequence[int]
 
@@ -65,13 +66,14 @@ class _Ended:
 def _ended(db: Session, host_id: int, now: datetime) -> Mapping[int, _Ended]:
     """The latest launches that ended within a day, the last one first; those of the last minute still let go."""
     query = (
-        select(Launch.id, Launch.ended_at)
+        select(Launch.id, Launch.started_at, Launch.ended_at)
         .where(Launch.host_id == host_id, col(Launch.watched).is_(True), col(Launch.ended_at) <= now - _AFTER)
         .where(col(Launch.ended_at) >= now - _WITHIN)
         .order_by(col(Launch.ended_at).desc())
         .limit(_LATEST)
     )
-    return {number or 0: _Ended(at, _claims(db, number or 0)) for number, at in db.exec(query).all() if at is not None}
+    rows = db.exec(query).all()
+    return {number or 0: _Ended(began, at, _claims(db, number or 0)) for number, began, at in rows if at is not None}
 
 
 def _claims(db: Session, launch_id: int) -> list[int]:
@@ -91,7 +93,7 @@ def _left_behind(sample: GpuSample, processes: Sequence[Owned], ended: Mapping[i
 
 
 def _unseen(db: Session, host_id: int, sample: GpuSample, ended: Mapping[int, _Ended], now: datetime) -> Leak | None:
-    """What has never been free since the last launch on it ended is what that launch held."""
+    """What has never been free since a launch on it ended is what that launch held, save what was held before it."""
     if sample.utilization_percent:
         return None
     for number, end in ended.items():
@@ -100,10 +102,21 @@ def _unseen(db: Session, host_id: int, sample: GpuSample, ended: Mapping[int, _E
         since = series.summary(db, host_id, sample.index, "memory_used_bytes", end.at, now)
         if since is None or since.min < _AT_LEAST:
             return None
-        size = f"{(sample.memory_used_bytes or 0) / _GIB:.1f} GiB"
+        held = min(since.min, sample.memory_used_bytes or 0) - _before(db, host_id, sample.index, end.began)
+        if held < _AT_LEAST:
+            continue
+        size = f"{held / _GIB:.1f} GiB"
         why = f"{size} are held by no process that is seen, since {ids.public_id('L', number)} has ended"
         return Leak(sample.index, sample.uuid, number, why)
     return None
+
+
+def _before(db: Session, host_id: int, gpu: int, began: datetime | None) -> float:
+    """What others held already, whom the driver does not name in a container; nothing where that is not known."""
+    if began is None:
+        return 0.0
+    known = series.summary(db, host_id, gpu, "memory_used_bytes", began - _AFTER, began)
+    return known.min if known is not None else 0.0
 
 
 def anomalies(found: Sequence[Leak]) -> list[Anomaly]:

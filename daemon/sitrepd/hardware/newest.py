@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from sqlalchemy import BigInteger, bindparam, case, insert, type_coerce
 from sqlmodel import Session, col, func, select
 
+from sitrepd.clock import utc_now
 from sitrepd.hardware.gpus import THROTTLING
 from sitrepd.hardware.gpus import GpuSample as Reading
 from sitrepd.hardware.grid import Columns, Grid
 from sitrepd.hardware.models import GpuChunk, GpuSample
 from sitrepd.hardware.quantities import KINDS, REASONS
 
-_INSERT = insert(GpuSample)
+# A clock that was set back comes to the same moments again; what was read first stays.
+_INSERT = insert(GpuSample).prefix_with("OR IGNORE")
+_AHEAD = timedelta(minutes=1)
 AT: Any = type_coerce(col(GpuSample.at), BigInteger)
 
 
@@ -45,9 +48,13 @@ def add(db: Session, batch: Sequence[dict[str, Any]]) -> None:
 
 
 def latest(db: Session, host_id: int, gpu: int) -> GpuSample | None:
-    """There is always one of a GPU that was ever sampled: the newest row is not sealed."""
+    """There is always one of a GPU that was ever sampled: the newest row is not sealed.
+
+    What a clock that was ahead has left in the future is the latest only where there is nothing else.
+    """
     mine = select(GpuSample).where(GpuSample.host_id == host_id, GpuSample.gpu == gpu)
-    return db.exec(mine.order_by(col(GpuSample.at).desc()).limit(1)).first()
+    mine = mine.order_by(col(GpuSample.at).desc()).limit(1)
+    return db.exec(mine.where(col(GpuSample.at) <= utc_now() + _AHEAD)).first() or db.exec(mine).first()
 
 
 def known_gpus(db: Session, host_id: int) -> list[int]:

@@ -66,8 +66,10 @@ def seal(db: Session, host_id: int, gpu: int, most: int) -> Sealed | None:
     samples, through = _oldest_rows(db, host_id, gpu, most)
     if not samples.at_ms:
         return None
-    first, last = samples.at_ms[0], samples.at_ms[-1]
-    chunks = [Chunk(RAW, first, last, len(samples.at_ms), blocks.pack_samples(samples))]
+    first = samples.at_ms[0]
+    before = stored(db, host_id, gpu, RAW, first)
+    whole = samples if before is None else blocks.joined(blocks.unpack_samples(before, KINDS), samples)
+    chunks = [Chunk(RAW, first, max(whole.at_ms), len(whole.at_ms), blocks.pack_samples(whole))]
     for tier in (MINUTES, HOURS):
         chunks += _with_stored(db, host_id, gpu, tier, blocks.fold(samples, tier))
     return Sealed(host_id, gpu, through, chunks)

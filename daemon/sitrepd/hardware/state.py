@@ -51,7 +51,11 @@ def state_of(facts: GpuFacts | None, sample: GpuSample | None, trouble: str | No
         return State(THROTTLING, ", ".join(worrying))
     if leak:
         return State(LEAKING, leak)
-    if (sample.utilization_percent or 0) < _BUSY_PERCENT:
+    if sample.utilization_percent is None:
+        return State(
+            UNKNOWN, "it does not tell how busy it is" + (": it is divided (MIG)" if facts and facts.mig else "")
+        )
+    if sample.utilization_percent < _BUSY_PERCENT:
         return State(IDLE, "")
     return State(BUSY, ", ".join(sample.throttle))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -44,7 +45,7 @@ class Watch:
         self._runtime = runtime
         self._host_id = host_id
         # When it was seen last, and what was told of it, by kind and session.
-        self._seen: dict[tuple[str, int], tuple[datetime, str]] | None = None
+        self._seen: dict[tuple[str, int], tuple[float, str]] | None = None
         self._cursor = 0
         self._ticks = 0
         self._hot: set[int] = set()
@@ -63,15 +64,15 @@ class Watch:
     def _look(self, live: LiveHardware, now: datetime) -> list[Anomaly]:
         alive: Collection[int] = tuple(self._runtime.live.get("launches") or ())
         with self._runtime.store.read() as db:
-            self._begin(db, now)
+            self._begin(db)
             found = [*self._of_load(db, live, alive, now), *self._of_memory(db, live, alive, now)]
             found += anomalies.errors(db, self._host_id, _answering(live), now) if live.reason is None else []
             found += anomalies.narrow(live.facts, self._slow_links(live)) if live.reason is None else []
             return [*found, *self._xids(db)]
 
-    def _begin(self, db: Session, now: datetime) -> None:
+    def _begin(self, db: Session) -> None:
         if self._seen is None:
-            self._seen = dict.fromkeys(doubts.under_way(db), (now, ""))
+            self._seen = {key: (monotonic(), title) for key, title in doubts.under_way(db).items()}
             before = select(Event.id).where(Event.at < self._since).order_by(col(Event.id).desc()).limit(1)
             self._cursor = db.exec(before).first() or 0
 
@@ -134,14 +135,15 @@ class Watch:
     # --- telling -------------------------------------------------------------------------------------------------
 
     async def _tell(self, found: Iterable[Anomaly], now: datetime) -> None:
-        seen = self._seen if self._seen is not None else {}
+        """How long nothing was seen is counted without the clock, which may be set, and goes on in suspend."""
+        seen, moment = self._seen if self._seen is not None else {}, monotonic()
         for anomaly in found:
             for session_id in await asyncio.to_thread(self._sessions, anomaly):
-                before, seen[anomaly.key, session_id] = seen.get((anomaly.key, session_id)), (now, anomaly.title)
+                before, seen[anomaly.key, session_id] = seen.get((anomaly.key, session_id)), (moment, anomaly.title)
                 if before is None or before[1] != anomaly.title:
                     await self._write(doubts.tell, anomaly, session_id, now)
         for (key, session_id), (at, _) in list(seen.items()):
-            if (now - at).total_seconds() >= _QUIET_SELDOM_S.get(key, _QUIET_S):
+            if moment - at >= _QUIET_SELDOM_S.get(key, _QUIET_S):
                 del seen[key, session_id]
                 if doubts.passes(key):
                     await self._write(doubts.over, key, session_id, now)
