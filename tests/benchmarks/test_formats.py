@@ -242,6 +242,18 @@ def test_what_does_not_fit_the_mapping_is_named(body: str, wrong: str) -> None:
     assert wrong in raised.value.wrong
 
 
+@pytest.mark.parametrize("written", ["1e999999999", "9" * 20_000, "-1e999999999"])
+def test_a_number_beyond_all_others_is_infinite_wherever_it_stands(written: str) -> None:
+    aiperf = f'{{"request_throughput": {{"unit": "r/s", "avg": {written}}}, "output_token_throughput": {{"avg": 1.5}}}}'
+    (run,) = read_results(aiperf.encode(), "r.json")
+    assert [str(one.value) for one in run.metrics] == ["1.5"]
+    for body in (f'{{"a": {written}}}', f"a,b\n{written},1\n", '{"a": "snan"}'):
+        with pytest.raises(BenchmarkFileError, match="x is not a finite number"):
+            read_mapped(body.encode(), "mine.csv" if "," in body else "mine.json", {"metrics": {"x": "a*1000"}})
+    (small,) = read_mapped(b'{"a": 1e-999999999}', "mine.json", {"metrics": {"x": "a*1000"}})
+    assert small.metrics[0].value == 0
+
+
 def test_a_source_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="is no path"):
         Mapping.model_validate({"metrics": {"a": "b*c"}})

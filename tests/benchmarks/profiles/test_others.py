@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 from contextlib import closing
@@ -63,7 +64,8 @@ def test_an_exported_database_of_nsight(tmp_path: Path) -> None:
             """CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
             INSERT INTO StringIds VALUES (1, 'void gemm<1>(int)'), (2, 'cudaGraphLaunch_v10000'), (3, 'verify');
             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, demangledName, shortName);
-            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 100000, 0, 7, 1, 1), (50000, 150000, 0, 8, 1, 1);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 100000, 0, 7, 1, 1), (50000, 150000, 0, 8, 1, 1),
+                (90000, NULL, 0, 7, 1, 1);
             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, streamId, copyKind, bytes);
             INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (150000, 160000, 0, 7, 1, 4);
             CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start, end, deviceId, streamId);
@@ -108,6 +110,31 @@ def test_step_times_that_a_server_tells(tmp_path: Path) -> None:
     }  # fmt: skip
     with pytest.raises(ProfileError, match="SGLANG_RECORD_STEP_TIME=1"):
         read(tmp_path, json.dumps({"internal_states": [{}]}), "server_info.json")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"internal_states": 5, "startup_time": 5}, {"internal_states": [1, None, {"step_time_dict": [1]}]},
+        {"internal_states": [], "startup_time": {"a": float("inf")}}, {"internal_states": [{"step_time_dict": {"1": 5}}]},
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_the_answer_of_a_server(tmp_path: Path, told: object) -> None:
+    with pytest.raises(ProfileError, match="has no step times"):
+        read(tmp_path, json.dumps(told), "server_info.json")
+
+
+def test_files_that_are_damaged_say_so(tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(json.dumps({"traceEvents": list(range(20_000))}).encode()))
+    packed[len(packed) // 2] ^= 0xFF
+    (tmp_path / "t.json.gz").write_bytes(packed)
+    with pytest.raises(ProfileError, match=r"damaged|no JSON|cut short"):
+        read_profile(tmp_path / "t.json.gz", "t.json.gz")
+    with pytest.raises(ProfileError, match="no JSON"):
+        read(tmp_path, '{"a":' * 50_000, "deep.json")
+    broken = "] Decode batch, #running-req: 4, gen throughput (token/s): 1.2.3, accept len: ..\n"
+    with pytest.raises(ProfileError, match="no times"):
+        read(tmp_path, broken, "s.log")
 
 
 def test_step_times_that_follow_from_a_real_log() -> None:

@@ -166,6 +166,21 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, text: str, why: str) -> Non
         read_training(tmp_path / "none", "none")
 
 
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ('{"step": "1e999999999", "loss": 1}\n{"step": 2, "loss": 1}\n', [2]),
+        ('{"epoch": "1e999999999", "step": 3, "loss": 1}\n', [3]),
+        ('{"step": 4, "loss": "1e999999999", "acc": 0.5}\n', [4]),
+        ('{"step": 5, "loss": 1}\n' + '{"a":' * 50_000, [5]),
+    ],
+)
+def test_numbers_that_would_fill_the_memory_are_no_numbers(tmp_path: Path, text: str, steps: list[int]) -> None:
+    found = read(tmp_path, text, "m.jsonl")
+    assert [point.step for point in found.points] == steps
+    assert all(value < 10 for point in found.points for value in point.metrics.values())
+
+
 def test_of_many_points_the_best_are_kept(tmp_path: Path) -> None:
     lines = [{"step": at, "loss": 1.0 + abs(at - 14_321) / 1e5} for at in range(20_000)]
     found = read(tmp_path, "\n".join(map(json.dumps, lines)), "m.jsonl")

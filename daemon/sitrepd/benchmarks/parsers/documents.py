@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError
+from sitrepd.benchmarks.parsers.values import decimal_of
 
 _WANTED = "the JSONL that sglang.bench_serving --output-file writes, one object a line"
 _EXCERPT = 40
@@ -74,7 +75,7 @@ def _text(data: bytes, filename: str) -> str:
 
 
 def _load(text: str) -> Any:
-    return json.loads(text, parse_float=Decimal, parse_int=Decimal, parse_constant=Decimal)
+    return json.loads(text, parse_float=decimal_of, parse_int=decimal_of, parse_constant=Decimal)
 
 
 def _excerpt(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from sitrepd.benchmarks.metrics import Metric
 from sitrepd.benchmarks.parsers.documents import documents
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark
-from sitrepd.benchmarks.parsers.values import run_of
+from sitrepd.benchmarks.parsers.values import decimal_of, run_of
 from sitrepd.benchmarks.running.mappings import source
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -71,7 +71,7 @@ def _csv(data: bytes, filename: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _told(text: str) -> Any:
     text = text.strip()
-    return Decimal(text) if _NUMBER.fullmatch(text) else text
+    return decimal_of(text) if _NUMBER.fullmatch(text) else text
 
 
 def _run(row: Mapping[str, Any], filename: str, line: int, mapping: Mapping[str, Any]) -> ParsedBenchmark:
@@ -106,7 +106,7 @@ def _metric(row: Mapping[str, Any], name: str, told: str, filename: str, line: i
 
 def _as_number(text: str) -> Decimal | None:
     try:
-        return Decimal(text.strip())
+        return decimal_of(text.strip())
     except InvalidOperation:
         return None
 

@@ -12,7 +12,16 @@ from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmar
 from sitrepd.redact import redact_json, redact_text
 
 _RANGE = Decimal("1e300")
+_MOST_DIGITS = 10_000
 _SIGNED = ("loss", "delta", "diff")
+
+
+def decimal_of(text: str) -> Decimal:
+    """As it is written; far beyond what a float can be it is infinite or 0: with it nothing could be reckoned."""
+    value = Decimal(text)
+    if value.is_finite() and value and abs(value.adjusted()) > _MOST_DIGITS:
+        return Decimal(float(text))
+    return Decimal("NaN") if value.is_snan() else value
 
 
 def number(value: Any) -> Decimal | None:

@@ -19,6 +19,8 @@ _NAMES = ("Name", "Operation", "Range", "Kernel Name")
 _MOST = 40
 # Kinds of cudaMemcpy, as CUPTI numbers them.
 _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: "Peer-to-Peer"}
+# What was still running at the end has none.
+_TIMED = "WHERE typeof(start) = 'integer' AND typeof(end) = 'integer'"
 _NVTX_RANGES = (59, 60)  # push and pop, start and end
 
 
@@ -139,33 +141,34 @@ Strings = Mapping[int, str]
 
 def _kernels(lanes: Lanes, db: sqlite3.Connection, columns: set[str], strings: Strings) -> None:
     name = "demangledName" if "demangledName" in columns else "shortName"
-    query = f"SELECT start, end, deviceId, streamId, {name} FROM CUPTI_ACTIVITY_KIND_KERNEL"
+    query = f"SELECT start, end, deviceId, streamId, {name} FROM CUPTI_ACTIVITY_KIND_KERNEL {_TIMED}"
     for start, end, device, stream, key in db.execute(query):
         lanes.on_gpu(strings.get(key, f"kernel {key}"), device, stream, start / 1e3, end / 1e3)
 
 
 def _copies(lanes: Lanes, db: sqlite3.Connection, _columns: set[str], _strings: Strings) -> None:
-    query = "SELECT start, end, deviceId, streamId, copyKind FROM CUPTI_ACTIVITY_KIND_MEMCPY"
+    query = f"SELECT start, end, deviceId, streamId, copyKind FROM CUPTI_ACTIVITY_KIND_MEMCPY {_TIMED}"
     for start, end, device, stream, kind in db.execute(query):
         lanes.on_gpu(f"memcpy {_COPIES.get(kind, kind)}", device, stream, start / 1e3, end / 1e3)
 
 
 def _sets(lanes: Lanes, db: sqlite3.Connection, _columns: set[str], _strings: Strings) -> None:
     for start, end, device, stream in db.execute(
-        "SELECT start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_MEMSET"
+        f"SELECT start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_MEMSET {_TIMED}"
     ):
         lanes.on_gpu("memset", device, stream, start / 1e3, end / 1e3)
 
 
 def _graphs(lanes: Lanes, db: sqlite3.Connection, columns: set[str], _strings: Strings) -> None:
     stream = "streamId" if "streamId" in columns else "NULL"
-    query = f"SELECT start, end, deviceId, {stream}, graphId FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+    query = f"SELECT start, end, deviceId, {stream}, graphId FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE {_TIMED}"
     for start, end, device, on, graph in db.execute(query):
         lanes.on_gpu(f"CUDA graph {graph}", device, on, start / 1e3, end / 1e3)
 
 
 def _calls(lanes: Lanes, db: sqlite3.Connection, _columns: set[str], strings: Strings) -> None:
-    for start, end, key, thread in db.execute("SELECT start, end, nameId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME"):
+    query = f"SELECT start, end, nameId, globalTid FROM CUPTI_ACTIVITY_KIND_RUNTIME {_TIMED}"
+    for start, end, key, thread in db.execute(query):
         # cudaLaunchKernel_v7000: the number is that of the interface.
         lanes.on_cpu(strings.get(key, f"call {key}").partition("_v")[0], thread, start / 1e3, end / 1e3)
 
@@ -173,7 +176,7 @@ def _calls(lanes: Lanes, db: sqlite3.Connection, _columns: set[str], strings: St
 def _ranges(lanes: Lanes, db: sqlite3.Connection, columns: set[str], strings: Strings) -> None:
     key = "textId" if "textId" in columns else "NULL"
     kinds = ", ".join(map(str, _NVTX_RANGES))
-    query = f"SELECT start, end, text, {key} FROM NVTX_EVENTS WHERE end IS NOT NULL AND eventType IN ({kinds})"
+    query = f"SELECT start, end, text, {key} FROM NVTX_EVENTS {_TIMED} AND eventType IN ({kinds})"
     for start, end, text, at in db.execute(query):
         label: Any = text if text is not None else strings.get(at)
         if label:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, cast
@@ -35,8 +36,10 @@ def read_profile(path: Path, name: str, pattern: str | None = None) -> Found:
                 with gzip.open(raw) as unpacked:
                     return _read(cast("IO[bytes]", unpacked), name, pattern)
             return _read(raw, name, pattern)
-    except (EOFError, gzip.BadGzipFile) as error:
+    except EOFError as error:
         raise ProfileError(f"{name} is cut short: {error}.") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise ProfileError(f"{name} is damaged: {error}.") from error
     except OSError as error:
         raise ProfileError(f"{name} cannot be read: {error.strerror or error}.") from error
 
@@ -63,7 +66,7 @@ def _json(file: IO[bytes], head: bytes, name: str) -> Found:
     if b'"traceEvents"' not in head and len(head) < _HEAD and head.lstrip().startswith(b"{"):
         try:
             told: Any = json.loads(file.read(_MOST_JSON))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProfileError(f"{name} is no JSON: {error}.") from error
         if isinstance(told, dict) and ("internal_states" in told or "startup_time" in told):
             return server.read_server_info(told, name)

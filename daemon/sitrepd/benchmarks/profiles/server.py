@@ -15,11 +15,11 @@ _INTERVAL = 40
 _PAUSE = 3.0
 _LINE = re.compile(r"\] Decode batch[^,]*, (?P<told>.*)")
 _RUNNING = re.compile(r"#running-req: (\d+)")
-_SPEED = re.compile(r"gen throughput \(token/s\): ([\d.]+)")
-_ACCEPTED = re.compile(r"accept len: ([\d.]+)")
+_SPEED = re.compile(r"gen throughput \(token/s\): (\d+(?:\.\d+)?)")
+_ACCEPTED = re.compile(r"accept len: (\d+(?:\.\d+)?)")
 _TOLD_INTERVAL = re.compile(r"decode_log_interval['\"]?\s*[=:]\s*(\d+)")
 _TIMINGS = re.compile(r"Engine startup timings \(s\): (.*)")
-_TIMING = re.compile(r"(\w+)=([\d.]+)")
+_TIMING = re.compile(r"(\w+)=(\d+(?:\.\d+)?)")
 
 
 def read_server_info(told: Mapping[str, Any], name: str) -> Found:
@@ -27,12 +27,13 @@ def read_server_info(told: Mapping[str, Any], name: str) -> Found:
     interval = told.get("decode_log_interval")
     every = interval if isinstance(interval, int) and interval > 0 else _INTERVAL
     by_running: dict[int, list[float]] = {}
-    for state in told.get("internal_states") or ():
-        for running, values in (state.get("step_time_dict") or {}).items():
+    states = told.get("internal_states")
+    for state in states if isinstance(states, list) else ():
+        for running, values in _table(state, "step_time_dict").items():
             if str(running).isdigit():
                 by_running.setdefault(int(running), []).extend(_seconds(values))
     steps, paused = _steps(by_running, every)
-    start = list(_start(told.get("startup_time") or {}))
+    start = list(_start(_table(told, "startup_time")))
     if not steps and not start:
         raise ProfileError(
             f"{name} has no step times: start the server with SGLANG_RECORD_STEP_TIME=1, send it requests, and read it "
@@ -40,6 +41,11 @@ def read_server_info(told: Mapping[str, Any], name: str) -> Found:
         )
     note = None if steps else "No step times: they are kept where SGLANG_RECORD_STEP_TIME=1."
     return Found("SGLang server_info", [*steps, *start], note or _paused(paused))
+
+
+def _table(told: Any, name: str) -> Mapping[str, Any]:
+    found = told.get(name) if isinstance(told, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _seconds(values: Any) -> Iterator[float]:
@@ -73,7 +79,7 @@ def _start(told: Mapping[str, Any]) -> Iterator[Phase]:
     for name, value in told.items():
         if isinstance(value, Mapping):
             yield from _start({f"{name} {of}": seconds for of, seconds in value.items()})
-        elif isinstance(value, int | float) and value > 0:
+        elif isinstance(value, int | float) and 0 < value < float("inf"):
             yield Phase(name, START, 1, 1e3 * value, 1e3 * value)
 
 

@@ -46,7 +46,7 @@ def read_lines(lines: Iterable[str], name: str) -> tuple[Points, list[str]]:
             raise TrainingFileError(f"{name} is no JSON in line {bad}.")
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             bad = number
             continue
         last = number

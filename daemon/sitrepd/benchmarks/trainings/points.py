@@ -14,6 +14,7 @@ from sitrepd.decimals import number_text
 from sitrepd.errors import SitrepError
 
 MOST = 1000
+_MOST_DIGITS = 300
 # How fast the machine was, which says nothing of what was learnt.
 _ASIDE = re.compile(r"(?:.*[_/])?(?:runtime|(?:samples|steps|tokens)_per_second|time|thru)|total_flos")
 
@@ -89,7 +90,8 @@ def decimal(told: Any) -> Decimal | None:
         value = Decimal(told if isinstance(told, str | Decimal | int) else repr(told))
     except InvalidOperation:
         return None
-    return value if value.is_finite() else None
+    # A larger one would take all memory where its digits are written out.
+    return value if value.is_finite() and value.adjusted() <= _MOST_DIGITS else None
 
 
 def whole(told: Any) -> int | None:

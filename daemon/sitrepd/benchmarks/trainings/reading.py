@@ -62,7 +62,7 @@ def _is_json(path: Path) -> bool:
         return True
     try:
         return isinstance(json.loads(first), dict | list)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -82,7 +82,7 @@ def _document(path: Path) -> Any:
         return None
     try:
         return json.loads(path.read_text("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
