@@ -132,6 +132,10 @@ def _oom_fix(case: Case) -> str:
     return f"{_lower(case)} if it loads and fails later; {known.flag('tp')} higher if the weights do not fit."
 
 
+def _half(count: str) -> str:
+    return f"{int(count) // 2} (now {count})" if count else "lower"
+
+
 def _least(case: Case) -> str:
     """The least viable fraction that the message names, rounded up to what one would type."""
     try:
@@ -234,6 +238,14 @@ RULES: tuple[Rule, ...] = (
         "NCCL found no GPU memory left for its buffers",
         "The static memory takes so much of the GPU that NCCL's channels, which graphs need, have no room.",
         lambda case: f"{_lower(case)}.",
+    ),
+    rule(
+        "memory_cuda_graph",
+        r"out of memory occurred when warming up (?P<what>\w+)(?: with (?P<count>\d+) dummy requests)?",
+        "GPU out of memory while the {what} was warmed up",
+        "Weights, KV cache and graphs are in place; the last step of the start, a batch of as many sequences as may run "
+        "at once, found no room.",
+        lambda case: f"{case.known.flag('running')} {_half(case.word('count'))}; or {_lower(case)}.",
     ),
     rule(
         _oom_category,

@@ -119,4 +119,16 @@ RULES: tuple[Rule, ...] = (
         weight="mild",
         alive=True,
     ),
+    rule(
+        "unknown",
+        r'"POST /\S+ HTTP/[\d.]+" (?P<status>50[0-24])\b',
+        "Requests failed with HTTP {status}; the server itself lives on",
+        "The server could not finish a request that it had taken on; the log does not name the exception.",
+        "The body of the answer may say why; an exception of the same second stands above the line where the engine "
+        "logs it (--log-requests tells what was asked).",
+        on="line",
+        weight="mild",
+        alive=True,
+        standing="secondary",
+    ),
 )
