@@ -243,8 +243,8 @@ RULES: tuple[Rule, ...] = (
         "memory_cuda_graph",
         r"out of memory occurred when warming up (?P<what>\w+)(?: with (?P<count>\d+) dummy requests)?",
         "GPU out of memory while the {what} was warmed up",
-        "Weights, KV cache and graphs are in place; the last step of the start, a batch of as many sequences as may run "
-        "at once, found no room.",
+        "Weights, KV cache and graphs are in place; the last step of the start, a batch of as many sequences as may "
+        "run at once, found no room.",
         lambda case: f"{case.known.flag('running')} {_half(case.word('count'))}; or {_lower(case)}.",
     ),
     rule(
