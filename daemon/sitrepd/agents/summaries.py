@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -30,12 +31,23 @@ def missing(facts: Iterable[tuple[str, str, str]], summary: str) -> list[dict[st
     return [{"id": name, "what": what, "text": text} for name, what, text in facts if not said.holds(what, text)]
 
 
+@dataclass(frozen=True)
+class _Window:
+    """Passages that stand together: their words and numbers, and those of what stands over them."""
+
+    words: set[str]
+    figures: set[Decimal]
+    words_over: set[str]
+    figures_over: set[Decimal]
+
+
 class _Said:
-    """A summary, by its passages."""
+    """A summary, by its passages; each is looked at once, however many facts are looked for."""
 
     def __init__(self, text: str) -> None:
         self._flat = _flat(text)
         self._passages = passages(text)
+        self._windows: dict[int, list[_Window]] = {}
 
     def holds(self, what: str, text: str) -> bool:
         """Word for word; else its numbers, flags, paths and most of its other words, close together.
@@ -51,7 +63,16 @@ class _Said:
         plain = _PATH.sub(" ", text)
         wanted, figures = stems(plain), numbers(plain)
         enough, together = (1.0, 1) if what == "directive" else (_ENOUGH, _TOGETHER)
-        return any(_covers(wanted, figures, here, over, enough) for here, over in windows(self._passages, together))
+        return any(_covers(wanted, figures, window, enough) for window in self._of(together))
+
+    def _of(self, most: int) -> list[_Window]:
+        """Of up to so many passages."""
+        if most not in self._windows:
+            self._windows[most] = [
+                _Window(stems(here), set(numbers(here)), stems(over), set(numbers(over)))
+                for here, over in windows(self._passages, most)
+            ]
+        return self._windows[most]
 
     def _holds_best(self, text: str) -> bool:
         label, _, value = text.rpartition(" ")
@@ -78,11 +99,10 @@ def _counted(clause: str) -> list[Decimal]:
     return [one for word in _COUNTED.findall(clause) for one in numbers(word)]
 
 
-def _covers(wanted: set[str], figures: Sequence[Decimal], here: str, over: str, enough: float) -> bool:
-    told = stems(here)
-    if (NO in wanted) > (NO in told) or not set(figures) <= {*numbers(here), *numbers(over)}:
+def _covers(wanted: set[str], figures: Sequence[Decimal], told: _Window, enough: float) -> bool:
+    if (NO in wanted) > (NO in told.words) or not set(figures) <= told.figures | told.figures_over:
         return False
-    held = wanted & (told | (stems(over) - {NO}))
+    held = wanted & (told.words | (told.words_over - {NO}))
     names = {word for word in wanted if any(letter.isdigit() for letter in word)}
     return names <= held and len(held) >= enough * len(wanted)
 

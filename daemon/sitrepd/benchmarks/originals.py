@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from sitrepd.errors import UnknownId
 from sitrepd.redact import redact_json, redact_text
 
 MOST_BYTES = 16 << 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def keep(folder: Path, data: bytes, name: str) -> dict[str, Any]:
@@ -24,16 +27,17 @@ def keep(folder: Path, data: bytes, name: str) -> dict[str, Any]:
     path = _path(folder, digest)
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.touch(mode=0o600)
-        partial.write_bytes(without_secrets(data))
-        partial.replace(path)
+        # Two that keep the same file at once write one each.
+        descriptor, partial = tempfile.mkstemp(prefix=f"{digest}.", dir=path.parent)
+        with open(descriptor, "wb") as file:
+            file.write(without_secrets(data))
+        os.replace(partial, path)
     return {**told, "kept": str(path)}
 
 
 def read(folder: Path, original: dict[str, Any] | None, of: str) -> bytes:
     """The file that was kept of a benchmark; raises UnknownId where there is none."""
-    if not original:
+    if not original or not _DIGEST.fullmatch(str(original.get("sha256"))):
         raise UnknownId(f"No file was kept of {of}: it was told, or taken in before files were kept.")
     try:
         return _path(folder, str(original["sha256"])).read_bytes()
