@@ -64,6 +64,8 @@ def _stamped(message: str, rank: str = "") -> str:
         ("cpu-0.5.23-corrupt-shard", "scheduler", "", "load_weights", "safetensors._safetensors_rust.SafetensorError"),
         ("cpu-0.5.23-eagle3-fail", "scheduler", "", "kv_cache", "RuntimeError: 0 active drivers ([])."),
         ("cpu-0.5.23-model-path-missing", "process", "", "starting", "OSError: Repo id must be in the form"),
+        ("cpu-0.5.23-tp2-kv-heads", "scheduler", "TP1", "load_weights", "RuntimeError: start (64) + length (64)"),
+        ("cpu-0.5.23-tp2-rank-killed-serving", "scheduler", "TP0", "", "RuntimeError: [/__w/pytorch/pytorch/third_"),
         ("cpu-0.5.23-tp2-ranks", "scheduler", "TP0", "dist_init", "ValueError: Expected a cuda device, but got: cpu"),
     ],
 )

@@ -143,6 +143,21 @@ def test_start_of_0_5_23() -> None:
     assert not only(events, Failed)  # children that die after SIGTERM have not failed
 
 
+def test_start_of_two_ranks() -> None:
+    """A phase begins with the first rank and ends with the last, so that it may overlap with the next."""
+    events = read_log("cpu-0.5.23-tp2-success")
+
+    names = ["starting", "dist_init", "load_weights", "kv_cache", "http_start", "warmup"]
+    assert [told for told in phases(events) if told[0] == "+"] == [f"+{name}" for name in names]
+    assert [told for told in phases(events) if told[0] == "-"] == [f"-{name}" for name in names]
+    assert elapsed(events)["load_weights"] == 0.33  # the slower of both
+    assert [event.total for event in only(events, PhaseProgress)] == [4, 4]
+    tokens = {event.rank: event.value for event in only(events, Sized) if event.name == "kv_tokens"}
+    assert tokens == {"TP0": 8192, "TP1": 8192}
+    assert {event.rank for event in only(events, Throughput)} == {"TP0"}
+    assert not only(events, Failed)
+
+
 def test_what_sglang_changed_is_a_warning() -> None:
     events = read_log("cpu-0.5.23-eagle3-fail")
 

@@ -16,6 +16,14 @@ EXPECTED = {
     "cpu-0.5.23-model-path-missing": ("failed", "starting", "model_not_found"),
     "cpu-0.5.23-port-in-use": ("failed", "http_start", "port_in_use"),
     "cpu-0.5.23-success": ("exited", None, None),
+    "cpu-0.5.23-tp2-kv-heads": ("failed", "load_weights", "scheduler_exception"),
+    "cpu-0.5.23-tp2-no-cores": ("failed", "dist_init", "scheduler_exception"),
+    "cpu-0.5.23-tp2-no-interface": ("failed", "dist_init", "nccl_error"),
+    "cpu-0.5.23-tp2-port-of-ranks": ("failed", "dist_init", "port_in_use"),
+    "cpu-0.5.23-tp2-rank-cannot-read": ("failed", "load_weights", "weights_corrupt"),
+    "cpu-0.5.23-tp2-rank-killed-loading": ("failed", "dist_init", "host_oom_killed"),
+    "cpu-0.5.23-tp2-rank-killed-serving": ("failed", None, "host_oom_killed"),
+    "cpu-0.5.23-tp2-success": ("exited", None, None),
     "cpu-0.5.23-tp2-ranks": ("failed", "dist_init", "scheduler_exception"),
     "h200-0.5.16-base-cold-jit": ("exited", None, None),
     "h200-0.5.16-eagle3-s2": ("exited", None, None),
@@ -57,3 +65,40 @@ def test_fixes_carry_the_values_of_the_launch() -> None:
     assert "--port 31778" in str(port.fix)
     ranks = diagnose(LOGS / "h200-0.5.16-fail-tp8-one-gpu.log")
     assert "--tp-size 8" in str(ranks.cause)
+
+
+@pytest.mark.parametrize(
+    ("name", "summary"),
+    [
+        ("kv-heads", "The model does not divide between so many ranks (tensor-parallel size 2) [TP1]"),
+        ("no-cores", "More ranks than NUMA nodes, and no cores are set for each of them [TP1]"),
+        ("no-interface", "The ranks find no network interface ib_nonsense0 on this machine [TP0]"),
+        ("port-of-ranks", "Port 53107 by which the ranks find each other is already in use [TP0]"),
+        ("rank-cannot-read", "A file of the weights cannot be read: Input/output error [TP1]"),
+        ("rank-killed-loading", "A process of the server was killed from outside (SIGKILL): the scheduler of rank 1"),
+        (
+            "rank-killed-serving",
+            "A rank of the server was killed from outside (SIGKILL): TP1 ended without a word, and TP0 lost its "
+            "connection to it",
+        ),
+    ],
+)
+def test_the_rank_that_failed_is_named(name: str, summary: str) -> None:
+    assert diagnose(LOGS / f"cpu-0.5.23-tp2-{name}.log").summary == summary
+
+
+def test_fixes_name_the_port_of_the_ranks_and_the_file() -> None:
+    port = diagnose(LOGS / "cpu-0.5.23-tp2-port-of-ranks.log")
+    assert "--nccl-port 53108" in str(port.fix)
+    assert "serves nobody" not in str(port.cause)
+    shard = diagnose(LOGS / "cpu-0.5.23-tp2-rank-cannot-read.log")
+    assert "cat /models/tiny/model-00003-of-00004.safetensors > /dev/null" in str(shard.fix)
+
+
+def test_silence_counts_only_where_the_log_is_whole() -> None:
+    """In an excerpt the rank's own words may have been left out."""
+    lines = (LOGS / "cpu-0.5.23-tp2-rank-killed-serving.log").read_text().splitlines()
+    fell = next(place for place, line in enumerate(lines) if "SIGQUIT received" in line)
+    begin = next(place for place, line in enumerate(lines) if "Init parallel begin" in line)
+    for part in (lines[begin:], lines[:fell], [line for line in lines if " TP1]" not in line]):
+        assert diagnose(part).category == "nccl_error"

@@ -12,8 +12,10 @@ from sitrepd.launches.diagnosis.case import Case
 from sitrepd.launches.diagnosis.incidents import Incident, is_of_worker
 from sitrepd.launches.diagnosis.judge import Found, explain, faintness, first_cause, of_requests
 from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
+from sitrepd.launches.diagnosis.prefixes import is_rank
 from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
+from sitrepd.launches.diagnosis.silence import named, silent_ranks
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.suspicion import is_slow
@@ -26,6 +28,7 @@ _SEGFAULTS = (-11, -6, -7, 139, 134, 135)
 _KILLS = (-9, 137)
 _TERMS = (-15, 143, -2, 130)
 _CHILD_FAILED = re.compile(r"sigquit from a child|SIGQUIT received|Failed core proc|[Ee]ngine core (?:init|proc)")
+_CHILD = re.compile(r"Subprocess (?P<name>\w+) \(pid=\d+\)|Rank (?P<rank>\d+) scheduler")
 _NEAR_LINES = 60
 _LITERAL = re.compile(r"\"([^\"]*)\"")
 _HANG_S = 300.0
@@ -75,8 +78,8 @@ def _of_ends(reading: Reading, beside: Beside, first: Found | None, kernel: Diag
     ended = _of_codes(reading) or _of_exit(reading, beside)
     if ended is not None:
         return kernel if kernel and ended.category == "host_oom_killed" else ended
-    if case is not None:
-        return _of_case(reading, beside, case)
+    if first is not None and case is not None:
+        return _of_silence(reading, first, kernel) or _of_case(reading, beside, case)
     if first is not None or _is_dead(reading, beside):
         return _unknown(reading, first.incident if first else None)
     return None
@@ -249,7 +252,7 @@ def _of_code(reading: Reading, code: int, number: int, text: str) -> Diagnosis |
         if at or what == text
     )
     if code in _KILLS:
-        summary = "A process of the server was killed from outside (SIGKILL)"
+        summary = f"A process of the server was killed from outside (SIGKILL){_which(text)}"
         return Diagnosis(
             "failed", phase, "host_oom_killed", summary, process.KILLED_CAUSE, process.KILLED_FIX, evidence
         )
@@ -265,6 +268,33 @@ def _of_code(reading: Reading, code: int, number: int, text: str) -> Diagnosis |
             "failed", phase, "segfault", f"A process crashed in native code ({name})", cause, fix, evidence
         )
     return None
+
+
+def _of_silence(reading: Reading, first: Found, kernel: Diagnosis | None) -> Diagnosis | None:
+    """A rank that was killed: only its partners tell, by the connection that they have lost."""
+    ranks = silent_ranks(reading, first)
+    if not ranks or kernel is not None:
+        return kernel if ranks else None
+    who, incident = named(ranks), first.incident
+    return Diagnosis(
+        "failed",
+        _phase_of(reading, incident),
+        "host_oom_killed",
+        f"A rank of the server was killed from outside (SIGKILL): {who} ended without a word{_by(incident)}",
+        process.KILLED_CAUSE,
+        process.KILLED_FIX,
+        _evidence(reading, incident, incident.cause[0]),
+    )
+
+
+def _by(incident: Incident) -> str:
+    return f", and {incident.key} lost its connection to it" if is_rank(incident.key) else ""
+
+
+def _which(text: str) -> str:
+    """`: scheduler_1`, where the launcher says which of its processes it was."""
+    found = _CHILD.search(text)
+    return f": {found['name'] or 'the scheduler of rank ' + found['rank']}" if found else ""
 
 
 def _is_dead(reading: Reading, beside: Beside) -> bool:

@@ -12,7 +12,7 @@ from sitrepd.launches.diagnosis.incidents import Collector, Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, is_warning, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known
 from sitrepd.launches.diagnosis.model import Diagnosis
-from sitrepd.launches.diagnosis.prefixes import Line, split
+from sitrepd.launches.diagnosis.prefixes import Line, is_rank, split
 from sitrepd.launches.diagnosis.progress import Progress
 from sitrepd.launches.diagnosis.signs import Signs, begins_anew
 from sitrepd.launches.diagnosis.wrapping import unwrapped
@@ -64,6 +64,7 @@ class Reading:
         self.last: tuple[int, str] = (0, "")
         self.lines = 0
         self.starts = 0
+        self.ranks: set[str] = set()
 
     def read(self, lines: Iterator[source.Physical]) -> None:
         for number, raw, gap in unwrapped(lines):
@@ -86,6 +87,8 @@ class Reading:
         if begins_anew(line):
             self._start_again()
         self.progress.feed(line.record, line.key)
+        if line.key and is_rank(line.key):
+            self.ranks.add(line.key)
         before, self.last, self.lines = self.last, (number, line.text or raw), self.lines + 1
         self.known.learn(line.text)
         sign = self.signs.feed(number, line)
@@ -123,5 +126,6 @@ class Reading:
         ):
             self.collector.forget()
             self.single, self.warned = [], None
+            self.ranks = set()
             self.signs = Signs()
             self.progress.restart()

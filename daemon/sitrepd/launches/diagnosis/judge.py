@@ -254,7 +254,7 @@ def _counts(one: Found, signs: Signs) -> bool:
         return False
     if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
         return True
-    if weight == "mild":
+    if weight == "mild" or (faintness(one) and incident.last < signs.ready_at):
         return False
     death = next((at for at, _ in signs.deaths if at >= incident.number), 0)
     if death and not 0 < signs.stop_at < death and death - incident.last <= _NEAR_DEATH_LINES:

@@ -38,6 +38,7 @@ _TORCH_LEVEL = re.compile(r"\[([EWIF])\d{3,4} [\d:.]+ [\w.]+:\d+\] ?")
 _EMPHASISED = re.compile(r"\*\*([A-Za-z_][^*]*(?:Error|Exception)\b[^*]*)\*\*\s*")
 """An exception that its reporter has set in bold."""
 _WRITTEN_ESCAPE = re.compile(r"ESC\[[\d;]*m")
+_RANK = re.compile(r"(?:[A-Z_]+\d+ ?)+")
 _MOST = 6
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE")
 
@@ -78,6 +79,11 @@ def split(raw: str) -> Line:
             stamped, level = True, level or how
     emphasised = _EMPHASISED.fullmatch(text)
     return Line(key, stamped, level, emphasised[1] if emphasised else text, record)
+
+
+def is_rank(key: str) -> bool:
+    """Whether it names a rank as SGLang does: `TP1`, `DP0 TP3`."""
+    return _RANK.fullmatch(key) is not None
 
 
 def unwrapped(raw: str) -> str:

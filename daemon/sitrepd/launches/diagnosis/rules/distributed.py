@@ -9,25 +9,41 @@ from sitrepd.launches.diagnosis.rules._make import rule
 
 
 def _port(case: Case) -> str:
-    told = (case.word(f"port{place}") for place in ("", *range(2, 7)))
-    return next(filter(None, told), str(case.known.get("port") or ""))
+    """Of the port by which ranks meet only what the message says: the server's own is another one."""
+    told = (case.word(f"port{place}") for place in ("", *range(2, 8)))
+    return next(filter(None, told), str(case.known.get("nccl_port" if _is_inner(case) else "port") or ""))
 
 
 def _taken(case: Case) -> str:
     port = _port(case)
+    if _is_between_the_ranks(case, port):
+        return f"{f'Port {port}' if port else 'The port'} by which the ranks find each other is already in use"
     return f"Port {port} is already in use" if port else "A port that the server needs is already in use"
+
+
+def _taken_cause(case: Case) -> str:
+    if _is_between_the_ranks(case, _port(case)):
+        return "Another process listens there (often the ranks of an earlier start), so the ranks could not meet."
+    return (
+        "Another process listens there, so this server serves nobody; a ready line after this comes from the other "
+        "server's answers."
+    )
 
 
 def _other_port(case: Case) -> str:
     """The HTTP port has a flag of its own; ranks rendezvous on others."""
-    port = _port(case) or "PORT"
+    told = _port(case)
+    port = told or "PORT"
     other = str(int(port) + 1) if port.isdigit() and int(port) < 65535 else "OTHER_PORT"
-    own = str(case.known.get("port") or "")
     find = f"ss -ltnp 'sport = :{port}' shows who holds it"
-    if _is_inner(case) and port != own:
+    if _is_between_the_ranks(case, told):
         flag = "--master-port" if case.known.is_vllm else "--nccl-port"
         return f"{find}; end it, or choose another port: {flag} {other} (several nodes: --dist-init-addr HOST:{other})."
     return f"{find}; end it, or start with --port {other}."
+
+
+def _is_between_the_ranks(case: Case, port: str) -> bool:
+    return _is_inner(case) and port != str(case.known.get("port") or "")
 
 
 def _is_inner(case: Case) -> bool:
@@ -45,7 +61,8 @@ _BIND = (
     r"|_port\b.{0,40} is used by a process already|port .{0,30} is used by a process already"
     r"|nccl_port.{0,40}(?:collision|in use)"
     r"|failed to (?:listen on any local network address|bind).{0,200}port: (?P<port4>\d+)"
-    r"|The server socket has failed to (?:listen|bind)|ouldn't bind HTTP server socket.*port: (?P<port5>\d+)"
+    r"|The server socket has failed to (?:listen|bind)(?:[^\n]{0,200}?\bport: (?P<port7>\d+))?"
+    r"|ouldn't bind HTTP server socket.*port: (?P<port5>\d+)"
     r"|Failed to bind to address \S+:(?P<port6>\d+)"
 )
 
@@ -54,8 +71,7 @@ PORTS: tuple[Rule, ...] = (
         "port_in_use",
         _BIND,
         _taken,
-        "Another process listens there, so this server serves nobody; a ready line after this comes from the other "
-        "server's answers.",
+        _taken_cause,
         _other_port,
         weight="fatal",
         needs=lambda case: "TIME_WAIT" not in case.found.string,
@@ -101,6 +117,14 @@ _NCCL_FIX = (
     "nodes reach HOST:PORT of --dist-init-addr; NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1 rules a transport out."
 )
 
+
+def _no_interface(case: Case) -> str:
+    name = case.word("name") or case.word("name2")
+    return f"The ranks find no network interface {name}".rstrip() + (
+        " on this machine" if name else " to speak through"
+    )
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         "nccl_hang",
@@ -126,6 +150,18 @@ RULES: tuple[Rule, ...] = (
         "Start all nodes with the same --dist-init-addr HOST:PORT and --nnodes, the right --node-rank each; nc -vz "
         "HOST PORT from "
         "every node; GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the network to use.",
+        standing="follows",
+    ),
+    rule(
+        "nccl_error",
+        r"[Uu]nable to find address for: ?(?P<name>[\w.:@=^-]+)"
+        r"|Unable to find interface(?: for)?:? ?(?P<name2>[\w.:@-]+)?"
+        r"|Bootstrap ?: no socket interface found|no (?:usable|socket) interface found",
+        _no_interface,
+        "GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME or TP_SOCKET_IFNAME names an interface that this machine or container "
+        "lacks, or one without an address.",
+        "ip -br address lists what there is; set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME to one that is up (several "
+        "nodes: the one by which they reach each other), or unset both.",
         standing="follows",
     ),
     rule(

@@ -26,13 +26,22 @@ def _missing_summary(case: Case) -> str:
 RULES: tuple[Rule, ...] = (
     rule(
         "weights_corrupt",
+        rf"(?P<why>(?:Remote |Input/output |I/O )+error|Stale file handle|Transport endpoint is not connected)"
+        rf"[^\n]{{0,20}}?(?P<shard>{_SHARD})",
+        "A file of the weights cannot be read: {why}",
+        "The disk or the network file system under {shard} failed to read it; the file itself may be whole.",
+        "cat {shard} > /dev/null shows whether it can be read now; dmesg -T | grep -iE 'i/o error|nvme|nfs' and df -h "
+        "{shard} name the device; mount it anew, or copy the model to another disk.",
+    ),
+    rule(
+        "weights_corrupt",
         r"Error while deserializing header|SafetensorError|HeaderTooLarge|HeaderTooSmall|InvalidHeader\w*"
         r"|MetadataIncompleteBuffer"
         r"|incomplete metadata, file not fully covered|PytorchStreamReader failed|invalid load key|UnpicklingError"
         r"|pickle data was truncated"
         r"|unexpected EOF, expected|failed finding central directory|corrupt(?:ed)? (?:checkpoint|shard|weight|file)"
         r"|[Cc]hecksum mismatch|Consistency check failed: file should be of size|bad magic number|invalid GGUF"
-        rf"|not a zip archive|(?:Input/output error|Stale file handle)[^\n]{{0,20}}{_SHARD}",
+        r"|not a zip archive",
         "A file of the weights cannot be read: it is truncated or corrupt",
         "A shard is shorter than its header says, or is no weights file at all (an LFS pointer, an interrupted copy).",
         lambda case: (
