@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ from sitrepd.storage import events
 CAP, HEAT = 0x4, 0x40
 GIB = 1 << 30
 HOST = 77
+RECORDED = Path(__file__).parents[1] / "data" / "h200-series.jsonl"
 
 
 @pytest.fixture
@@ -129,6 +131,9 @@ def test_errors_of_the_memory(client: TestClient) -> None:
     many: Any = SimpleNamespace(index=5, ecc_corrected=400)
     [found] = read(client, lambda db: errors(db, HOST, [many], now + timedelta(seconds=1)))
     assert found.detail == "399 corrected within a day"
+    # Another start of the driver counts from nothing.
+    again: Any = SimpleNamespace(index=5, ecc_corrected=3)
+    assert read(client, lambda db: errors(db, HOST, [again], now + timedelta(seconds=1))) == []
 
 
 def test_a_link_below_its_best() -> None:
@@ -151,6 +156,59 @@ def test_an_xid_says_which_gpu_and_process() -> None:
     assert (told.key, told.title) == ("xid 79 of GPU 3", "Xid 79 of GPU 3")
     assert told.detail == "the GPU has fallen off the bus; pid 7 (x)"
     assert xid({"xid": 999, "pci": "0000:01:00"}).title == "Xid 999 of the GPU at 0000:01:00"
+
+
+# --- the recorded series of a real H200 --------------------------------------------------------------------------
+
+
+def test_three_servers_and_their_benchmarks_on_a_real_gpu_raise_no_false_alarm(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power caps in passing, starts and stops: the watch looks every ten seconds, and has nothing to say."""
+    runtime, began = runtime_of(client), utc_now() - timedelta(seconds=400)
+    told = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+    rows = [(began + timedelta(seconds=one["t"] - told[0]["t"]), one) for one in told]
+    watch, looked, server = Watch(runtime, HOST), began, None
+    assert sum(one["reasons"] == CAP for _, one in rows) > 15
+    for at, one in rows:
+        if bool(one["procs"]) != (server is not None):
+            server = _started_or_ended(client, server, at)
+        if at < looked + timedelta(seconds=10):
+            continue
+        mine = [_row(then, what) for then, what in rows if looked <= then < at]
+        write(client, lambda db, mine=mine: newest.add(db, mine))
+        sample = GpuSample(
+            0, "GPU-0", utilization_percent=one["gpu"], memory_used_bytes=one["used"], power_w=one["power"] / 1000,
+            sm_clock_mhz=one["sm"], clock_reasons_mask=one["reasons"],
+        )  # fmt: skip
+        runtime.live["launches"] = {server: LiveLaunch(state="ready")} if server else {}
+        runtime.live["hardware"] = LiveHardware(host_id=HOST, reason=None, facts=facts(0), samples=(sample,))
+        tick(client, watch, monkeypatch, at)
+        looked = at
+        assert runtime.live["gpu_leaks"] == {}
+    assert len(client.get("/api/v1/launches").json()["data"]) == 3
+    assert findings(client) == []
+
+
+def _started_or_ended(client: TestClient, server: int | None, at: datetime) -> int | None:
+    if server is None:
+        return launch(client, [0], started_at=at)
+
+    def end(db: Session) -> None:
+        row = db.get(Launch, server)
+        assert row is not None
+        row.state, row.ended_at = "exited", at
+        db.add(row)
+
+    write(client, end)
+    return None
+
+
+def _row(at: datetime, one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "host_id": HOST, "gpu": 0, "at": at, "utilization": one["gpu"], "memory_used_bytes": one["used"],
+        "power_w": one["power"] / 1000, "sm_clock_mhz": one["sm"], "clock_reasons": one["reasons"],
+    }  # fmt: skip
 
 
 # --- the watch ---------------------------------------------------------------------------------------------------

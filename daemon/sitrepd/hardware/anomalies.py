@@ -135,11 +135,14 @@ def _uncorrected(sample: GpuSample) -> Iterable[str]:
 
 
 def _corrected(db: Session, host_id: int, sample: GpuSample, now: datetime) -> Iterable[str]:
-    if not getattr(sample, "ecc_corrected", None):
+    counted = getattr(sample, "ecc_corrected", None)
+    if not counted:
         return
     found = series.summary(db, host_id, sample.index, "ecc_corrected", now - _DAY, now)
-    if found is not None and found.max - found.min >= _MANY_CORRECTED:
-        yield f"{found.max - found.min:.0f} corrected within a day"
+    # The driver counts from its start on: what it had counted before may be older than a day.
+    grown = 0 if found is None else min(found.max - found.min, counted)
+    if grown >= _MANY_CORRECTED:
+        yield f"{grown:.0f} corrected within a day"
 
 
 def narrow(facts: Iterable[GpuFacts], slow: Mapping[str, int]) -> list[Anomaly]:
