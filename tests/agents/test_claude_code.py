@@ -69,7 +69,31 @@ def test_the_clients_summary_is_kept_with_what_it_lost(session: TestClient) -> N
     assert [one["id"] for one in kept["lost"]] == ["N1", "S1", "D1"]
 
 
+def test_a_start_that_was_never_heard_of_is_made_up_for_by_the_first_prompt_and_by_no_other(
+    session: TestClient,
+) -> None:
+    text = context(session, CLIENT, "UserPromptSubmit", prompt="Go on.")
+    assert text.startswith("Sitrep C1 · S1 tuning · handed over ")
+    assert "No hacks that cut precision." in text
+    assert hook(session, CLIENT, "UserPromptSubmit", prompt="Go on.") == ""
+    other = payload("UserPromptSubmit", prompt="Never look.") | {"session_id": "other", "agent_id": "a1"}
+    assert call(session, CLIENT, "UserPromptSubmit", other).text == "", "a sub-agent is not meant"
+
+
+def test_after_a_compaction_whose_start_was_lost_the_next_command_brings_it(session: TestClient) -> None:
+    context(session, CLIENT, "SessionStart", source="startup")
+    hook(session, CLIENT, "PreCompact", trigger="auto", custom_instructions=None)
+    ran = {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "x"}}
+    assert hook(session, CLIENT, "PostToolUse", **ran, agent_id="a1") == ""
+    assert "No hacks that cut precision." in context(session, CLIENT, "PostToolUse", **ran)
+    assert hook(session, CLIENT, "PostToolUse", **ran) == ""
+    hook(session, CLIENT, "PreCompact", trigger="auto", custom_instructions=None)
+    context(session, CLIENT, "SessionStart", source="compact")
+    assert hook(session, CLIENT, "UserPromptSubmit", prompt="Go on.") == ""
+
+
 def test_messages_are_kept_word_for_word_by_their_numbers(session: TestClient) -> None:
+    context(session, CLIENT, "SessionStart", source="startup")
     words = "  Try 2 steps.\r\n\tNever restart the box without asking!  "
     assert hook(session, CLIENT, "UserPromptSubmit", prompt=words, permission_mode="default") == ""
     assert hook(session, CLIENT, "UserPromptSubmit", prompt="And 3.") == ""
@@ -110,10 +134,11 @@ def test_whoever_says_nothing_asks_for_the_checkpoint(session: TestClient, promp
     ],
 )
 def test_the_client_is_not_the_user(session: TestClient, prompt: str) -> None:
+    context(session, CLIENT, "SessionStart", source="startup")
     assert hook(session, CLIENT, "UserPromptSubmit", prompt=prompt) == ""
     assert [(one["text"], one["synthetic"]) for one in facts(session, "messages")] == [(prompt, True)]
     assert len(facts(session, "directives")) == 1
-    assert facts(session, "checkpoints") == []
+    assert len(facts(session, "checkpoints")) == 1
 
 
 def test_the_summariser_and_sub_agents_are_not_the_user(session: TestClient) -> None:

@@ -45,6 +45,7 @@ def test_it_goes_by_address_and_token_as_well(daemon: Daemon) -> None:
 
 def test_a_long_prompt_is_kept_whole(daemon: Daemon) -> None:
     words = "0123456789" * 1_000_000
+    run("SessionStart", daemon.data_dir)
     assert run("UserPromptSubmit", daemon.data_dir, payload("UserPromptSubmit", prompt=words)) == ""
     found = wait_until(lambda: [one for one in facts(daemon.client, "messages") if one["text"].startswith("0123")])
     path = found[0]["text"].rpartition(" are in ")[2].rstrip("]")
@@ -61,6 +62,7 @@ def test_a_payload_that_is_none_does_no_harm(daemon: Daemon, body: bytes) -> Non
 
 
 def test_what_no_store_can_hold_is_replaced(daemon: Daemon) -> None:
+    run("SessionStart", daemon.data_dir, {"session_id": "bin"})
     body = b'{"session_id": "bin", "prompt": "bin \\u0000 \\ud800 \xff end"}'
     assert run("UserPromptSubmit", daemon.data_dir, body) == ""
     wait_until(lambda: "bin � � � end" in [one["text"] for one in facts(daemon.client, "messages")])
@@ -81,6 +83,23 @@ def test_a_daemon_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     listener.listen()
     with listener:
         assert "did not answer within a second" in said(run("SessionStart", tmp_path, hasty=True))
+
+
+def test_what_came_too_late_comes_with_the_next_prompt(daemon: Daemon) -> None:
+    """The client has gone when its answer comes, as it does after a second."""
+    told = payload("SessionStart", source="startup") | {"session_id": "late"}
+    body = json.dumps(told).encode()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(daemon.data_dir / "sitrep.sock"))
+        head = (
+            f"POST {API}/hooks/claude-code/SessionStart HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        )
+        client.sendall(head.encode() + b"\r\n" + body)
+    prompt = {"prompt": "Go on.", "session_id": "late"}
+    wait_until(
+        lambda: "Never guess." in run("UserPromptSubmit", daemon.data_dir, payload("UserPromptSubmit", **prompt))
+    )
+    assert run("UserPromptSubmit", daemon.data_dir, payload("UserPromptSubmit", **prompt)) == ""
 
 
 def test_a_socket_that_nobody_listens_on_is_no_daemon(tmp_path: Path) -> None:
@@ -156,7 +175,13 @@ def test_who_waits_in_the_background_is_woken_with_what_has_happened_and_only_th
         none = waiting(daemon.data_dir)
         assert none.communicate(timeout=PATIENCE_S) == ("", "")
         assert none.returncode == 0, "nothing is on its way"
-        sweep = daemon.client.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).json()["id"]
+        daemon.client.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).raise_for_status()
+        told = waiting(daemon.data_dir)
+        assert told.communicate(timeout=PATIENCE_S) == ("", "")
+        assert told.returncode == 0, "who told a sweep may never tell its end"
+        code = "until [ -e go ]; do sleep 0.1; done; exit 3"
+        server = {"argv": ["sh", "-c", code], "name": "3 steps", "ready_pattern": "never", "cwd": str(tmp_path)}
+        launch = daemon.client.post(f"{API}/launches", json=server).raise_for_status().json()["id"]
         alone = waiting(daemon.data_dir, CLAUDE_CODE_ENTRYPOINT="sdk-cli")
         assert alone.communicate(timeout=PATIENCE_S) == ("", "")
         assert alone.returncode == 0, "without a person before it the client would not end"
@@ -166,12 +191,12 @@ def test_who_waits_in_the_background_is_woken_with_what_has_happened_and_only_th
             told = daemon.client.get(f"{API}/hooks").json()
             return int(next(one for one in told if one["client"] == "claude-code")["calls"]["waiting"])
 
-        wait_until(lambda: asked() >= 3)
+        wait_until(lambda: asked() >= 4)
         second = waiting(daemon.data_dir)
-        wait_until(lambda: asked() >= 5)
+        wait_until(lambda: asked() >= 6)
         daemon.restart()
-        daemon.client.patch(f"{API}/sweeps/{sweep}", json={"state": "done"}).raise_for_status()
+        (tmp_path / "go").touch()
         out, err = second.communicate(timeout=PATIENCE_S)
         assert (second.returncode, err) == (2, "")
-        assert out == f"Sitrep: Sweep {sweep} steps is done ({session} work). Sweep {sweep} steps is done\n"
+        assert out.startswith(f"Sitrep: {launch} 3 steps is failed ({session} work). ")
         first.communicate(timeout=PATIENCE_S)

@@ -54,6 +54,7 @@ def test_codex_has_no_place_for_instructions_before_a_compaction(session: TestCl
 
 
 def test_codex_is_listened_to(session: TestClient) -> None:
+    context(session, "codex", "SessionStart", source="startup", **CODEX)
     assert hook(session, "codex", "UserPromptSubmit", prompt="Never guess.", **CODEX) == ""
     assert "Never guess." in context(session, "codex", "UserPromptSubmit", prompt=".", **CODEX)
     told = {"tool_name": "Bash", "tool_input": {"command": "vllm serve x"}, "tool_response": "ok\n", "tool_use_id": "c"}
@@ -62,7 +63,7 @@ def test_codex_is_listened_to(session: TestClient) -> None:
     assert hook(session, "codex", "PostToolUse", **mcp, **CODEX) == ""
     assert [(one["kind"], one["output"]) for one in facts(session, "commands")] == [("server", "ok")]
     assert hook(session, "codex", "Stop", stop_hook_active=False, last_assistant_message="From C1.", **CODEX) == ""
-    assert [one["echoed"] for one in facts(session, "deliveries")] == [True]
+    assert [one["echoed"] for one in facts(session, "deliveries")] == [True, False]
     assert hook(session, "codex", "SessionEnd", reason="other") == ""
 
 

@@ -35,12 +35,21 @@ async def is_there(call: Call) -> None:
 
 
 async def is_prompted(call: Call, submitted: str, context_of: str) -> Answer:
-    """Keep the message; hand the checkpoint over where the user asks by saying nothing, a dot or `status`."""
+    """Keep the message; hand the checkpoint over where the user asks by saying nothing, a dot or `status`, or where it
+    is still to be handed over."""
     prompt = prompt_of(submitted)
     await keep(call, prompt)
     if prompt.kind != "asking":
-        return NOTHING
+        return await makes_up(call, context_of)
     text = await handover.hand_over(call.runtime, call.session_id, call.place, "empty message")
+    return Answer(text, context_of)
+
+
+async def makes_up(call: Call, context_of: str) -> Answer:
+    """The checkpoint, where its conversation was to have it before and has it not."""
+    if not await handover.is_lacking(call.runtime, call.session_id, call.place):
+        return NOTHING
+    text = await handover.hand_over(call.runtime, call.session_id, call.place, "session start", "late")
     return Answer(text, context_of)
 
 

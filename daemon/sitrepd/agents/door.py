@@ -23,7 +23,7 @@ def hook_route(runtime: Runtime) -> Route:
         told = request.path_params
         body = await body_of(request)
         hint, asked = get_hint(request), request.query_params
-        found = await hooks.answer(runtime, told["client"], told["event"], body, hint, asked)
+        found = await hooks.answer(runtime, told["client"], told["event"], body, hint, asked, request.is_disconnected)
         return Response(found.body(), media_type=found.media_type)
 
     return Route(PATH, call, methods=["POST"])

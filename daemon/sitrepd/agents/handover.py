@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlmodel import Session, col, select
@@ -24,6 +26,9 @@ MOST_BYTES = 10_000
 _KEPT_CHARACTERS = 4_000
 _KEPT = ("next_steps", "goal", "root_causes", "decisions", "best")
 _COMPACTED = "conversation.compacted"
+_MISSED = "conversation.missed"
+_ON_ITS_WAY = "agents_on_its_way"
+_PATIENCE_S = 0.4
 
 
 async def hand_over(runtime: Runtime, session_id: int, place: Place, trigger: str, cause: str | None = None) -> str:
@@ -53,7 +58,7 @@ async def stands_already(runtime: Runtime, session_id: int, place: Place) -> str
     def look() -> str | None:
         with runtime.store.read() as db:
             row = _last_delivery(db, session_id, place)
-            if row is None or not (row.proof or row.echoed) or _compacted_since(db, row):
+            if row is None or not (row.proof or row.echoed) or _gone_since(db, row):
                 return None
             checkpoint = db.get(Checkpoint, row.checkpoint_id)
             # What was said since stands in the conversation itself.
@@ -77,21 +82,55 @@ def _last_delivery(db: Session, session_id: int, place: Place) -> Delivery | Non
     return db.exec(query.order_by(col(Delivery.id).desc()).limit(1)).first()
 
 
-def _compacted_since(db: Session, row: Delivery) -> bool:
+def _gone_since(db: Session, row: Delivery) -> bool:
+    """Whether what was handed over was compacted away, or came when nobody waited for it any more."""
     query = select(Event.id).where(
-        col(Event.subject) == row.conversation, col(Event.kind) == _COMPACTED, col(Event.at) >= row.at
+        col(Event.subject) == row.conversation, col(Event.kind).in_((_COMPACTED, _MISSED)), col(Event.at) >= row.at
     )
     return db.exec(query.limit(1)).first() is not None
 
 
-async def was_handed_over(runtime: Runtime, session_id: int, place: Place) -> bool:
-    """Whether this very conversation was given a checkpoint of its session before."""
+@asynccontextmanager
+async def on_its_way(runtime: Runtime, place: Place) -> AsyncIterator[None]:
+    """While a conversation is being handed its checkpoint, until it is known whether it has taken it."""
+    known: dict[str, asyncio.Event] = runtime.live.setdefault(_ON_ITS_WAY, {})
+    name, over = place.conversation or "", asyncio.Event()
+    known[name] = over
+    try:
+        yield
+    finally:
+        over.set()
+        if known.get(name) is over:
+            del known[name]
+
+
+async def is_lacking(runtime: Runtime, session_id: int, place: Place) -> bool:
+    """Whether a checkpoint of its session stands nowhere in this very conversation, and none is on its way.
+
+    Its start may have been before the daemon's, or answered too late: the next hook that can makes up for it.
+    """
+    if place.conversation is None:
+        return False
+    known: Mapping[str, asyncio.Event] = runtime.live.get(_ON_ITS_WAY) or {}
+    if (over := known.get(place.conversation)) is not None:
+        try:
+            await asyncio.wait_for(over.wait(), _PATIENCE_S)
+        except TimeoutError:
+            return False
 
     def look() -> bool:
         with runtime.store.read() as db:
-            return place.conversation is None or _last_delivery(db, session_id, place) is not None
+            row = _last_delivery(db, session_id, place)
+            return row is None or _gone_since(db, row)
 
     return await asyncio.to_thread(look)
+
+
+async def note_missed(runtime: Runtime, session_id: int, place: Place) -> None:
+    """Its client had gone when the answer came."""
+    if place.conversation is not None:
+        subject = place.conversation
+        await runtime.store.write_async(lambda db: events.record(db, _MISSED, subject, session_id))
 
 
 async def note_compaction(runtime: Runtime, session_id: int, place: Place) -> None:

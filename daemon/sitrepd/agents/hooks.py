@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from sitrepd.agents import handover
@@ -21,11 +21,13 @@ log = logging.getLogger(__name__)
 _READ_AT_ONCE = 1 << 20
 _REMEMBERED = 512
 _HERE = "hooks_seen"
+HasGone = Callable[[], Awaitable[bool]]
 
 
 async def answer(
-    runtime: Runtime, client: str, event: str, body: bytes, hint: current.Hint, asked: Mapping[str, str] | None = None
-) -> Answer:
+    runtime: Runtime, client: str, event: str, body: bytes, hint: current.Hint, asked: Mapping[str, str] | None = None,
+    has_gone: HasGone | None = None,
+) -> Answer:  # fmt: skip
     """What the hook of that client prints; nothing for an event that means nothing to us."""
     payload = await _read(client, event, body)
     if (payload.client, payload.event) == ("doctor", "ping"):
@@ -42,7 +44,19 @@ async def answer(
         number = await asyncio.to_thread(_session, runtime, place)
     except (NoSession, UnknownId) as error:
         return _without_session(handler, error)
-    return await handler.handle(Call(runtime, payload, place, number, asked or {}))
+    call = Call(runtime, payload, place, number, asked or {})
+    if handler.context_of is None:
+        return await _taken(call, handler, has_gone)
+    async with handover.on_its_way(runtime, place):
+        return await _taken(call, handler, has_gone)
+
+
+async def _taken(call: Call, handler: Handler, has_gone: HasGone | None) -> Answer:
+    """The answer; where its client has not waited for it, that is noted, so that the next hook makes up for it."""
+    found = await handler.handle(call)
+    if found.context_of is not None and found.text and has_gone is not None and await has_gone():
+        await handover.note_missed(call.runtime, call.session_id, call.place)
+    return found
 
 
 async def _read(client: str, event: str, body: bytes) -> Payload:

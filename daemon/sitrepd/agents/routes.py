@@ -67,7 +67,8 @@ async def call(
     hint: HintDep,
 ) -> Response:
     """A hook of an agent's client: its payload, verbatim, is the body. Unknown events and fields are let pass."""
-    found = await hooks.answer(runtime, client, event, await body_of(request), hint, request.query_params)
+    body, asked = await body_of(request), request.query_params
+    found = await hooks.answer(runtime, client, event, body, hint, asked, request.is_disconnected)
     return Response(found.body(), media_type=found.media_type)
 
 

@@ -70,13 +70,16 @@ def _look(db: Session, runtime: Runtime, session_id: int, after: int) -> News:
 
 
 def is_awaited(db: Session, registry: Registry, session_id: int) -> bool:
-    """Whether something is on its way in the session: a server that loads, a sweep that runs here and was not told."""
+    """Whether something is on its way in the session: a server that loads, a sweep that is carried out here."""
     launch: Any = registry.by_word["launch"].table
     sweep: Any = registry.by_word["sweep"].table
     loads = select(launch.id).where(
         launch.session_id == session_id, col(launch.watched), col(launch.state).in_(LOADING)
     )
     runs = select(sweep.id).where(
-        sweep.session_id == session_id, sweep.state == "running", col(sweep.started_at).is_not(None)
+        sweep.session_id == session_id,
+        sweep.state == "running",
+        col(sweep.started_at).is_not(None),
+        col(sweep.imported_from).is_(None),
     )
     return any(db.exec(query.limit(1)).first() is not None for query in (loads, runs))

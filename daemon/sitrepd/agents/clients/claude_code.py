@@ -50,11 +50,12 @@ async def notification(call: Call) -> Answer:
 
 
 async def post_tool_use(call: Call) -> Answer:
-    """Only the shell is listened to."""
-    if call.payload.text("tool_name") == "Bash":
-        given, answered = call.payload.mapping("tool_input"), call.payload.fields.get("tool_response")
-        await commands.ran(call, commands.of_tool(given, answered))
-    return NOTHING
+    """Only the shell is listened to. An agent that works on by itself is not left without what it missed."""
+    if call.payload.text("tool_name") != "Bash":
+        return NOTHING
+    given, answered = call.payload.mapping("tool_input"), call.payload.fields.get("tool_response")
+    await commands.ran(call, commands.of_tool(given, answered))
+    return NOTHING if call.payload.is_of_subagent else await doings.makes_up(call, "PostToolUse")
 
 
 async def session_end(call: Call) -> Answer:

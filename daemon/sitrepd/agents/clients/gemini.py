@@ -40,7 +40,7 @@ async def before_agent(call: Call) -> Answer:
         return NOTHING
     source = call.runtime.live.setdefault(_BEGUN, {}).get(call.place.conversation or "")
     found = prompt_of(prompt)
-    has_it = source is None and await handover.was_handed_over(call.runtime, call.session_id, call.place)
+    has_it = source is None and not await handover.is_lacking(call.runtime, call.session_id, call.place)
     if has_it or found.kind == "asking":
         return await doings.is_prompted(call, prompt, "BeforeAgent")
     await doings.keep(call, found)
