@@ -225,6 +225,28 @@ def test_a_query_that_is_not_supported_is_absent(nvml_stub: NvmlStub):
     assert [sample["reason"] for sample in samples] == [None] * 8
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (b"<b>GPU</b> \x1b[31m", "<b>GPU</b> \x1b[31m"),
+        (b"", ""),
+        (b"NVIDIA \xff\xfe", None),
+        ("Карта 显卡".encode(), "Карта 显卡"),
+    ],
+)
+def test_whatever_a_gpu_calls_itself(nvml_stub: NvmlStub, name: bytes, told: str | None):
+    nvml_stub.control.write_bytes(b"gpus=2\nname.1=" + name + b"\n")
+    names = nvml_stub.run(OPEN + "say([gpu.name for gpu in nvml.gpu_facts()])")
+    assert names == ["NVIDIA RTX PRO 6000 Blackwell Server Edition", told]
+
+
+def test_a_gpu_that_is_divided_tells_no_use(nvml_stub: NvmlStub):
+    nvml_stub.set(gpus=1, mig=1, utilization=90, memory_used=1000)
+    facts, sample = nvml_stub.run(OPEN + "say([asdict(nvml.gpu_facts()[0]), asdict(nvml.gpu_samples()[0])])")
+    assert facts["mig"] is True
+    assert (sample["utilization_percent"], sample["memory_used_bytes"], sample["reason"]) == (None, 1000, None)
+
+
 def test_a_gpu_that_supports_nothing_says_so(nvml_stub: NvmlStub):
     nvml_stub.set(gpus=1, unsupported="all")
     told = nvml_stub.run(OPEN + "say([nvml.reason, [asdict(s) for s in nvml.gpu_samples()], len(nvml.gpu_facts())])")

@@ -133,7 +133,7 @@ def sampler() -> Iterator[Figure]:
     note = (
         f"{told['gpus']} GPUs {'of this machine' if real else 'of a stub'} at 1 Hz with storing; all "
         f"{100 * told['busy']:.3f} %, sealing {100 * told['sealing']:.3f} %, the driver's calls {100 * driver:.3f} %, "
-        f"calls by pynvml {100 * told['reading']:.3f} %"
+        f"calls by pynvml {100 * told['reading']:.3f} %" + ("; the peers with the driver's calls" if peers else "")
     )
     first = next(iter(peers.values()), None)
     ratio = beyond / (100 * first) if first else None

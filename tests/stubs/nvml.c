@@ -9,6 +9,8 @@
  *   lost=3,5               these GPUs are lost, vanished=3 is not even listed
  *   hang.NAME=30           the function NAME sleeps so many seconds
  *   log=PATH               each call's name is appended to PATH
+ *   name=TEXT              what a GPU calls itself, as bytes up to the end of the line
+ *   mig=1                  it is divided, and does not tell how busy it is
  *   still=1                the file is read at nvmlInit only, so that a call costs next to nothing
  *   utilization, memory_utilization, memory_used (bytes), power_mw, temperature, sm_clock, memory_clock,
  *   reasons (mask), perf_state, memory_temperature, no_memory_temperature, ecc_corrected, ecc_uncorrected,
@@ -159,7 +161,10 @@ API int nvmlDeviceGetUUID(gpu_t *gpu, char *out, unsigned size) {
 }
 API int nvmlDeviceGetName(gpu_t *gpu, char *out, unsigned size) {
   ENTER(gpu->index);
-  return put(out, size, "NVIDIA RTX PRO 6000 Blackwell Server Edition");
+  const char *name = of("name", gpu->index);
+  if (!name) return put(out, size, "NVIDIA RTX PRO 6000 Blackwell Server Edition");
+  snprintf(out, size, "%.*s", (int)strcspn(name, "\n"), name);
+  return OK;
 }
 API int nvmlDeviceGetVbiosVersion(gpu_t *gpu, char *out, unsigned size) {
   ENTER(gpu->index);
@@ -227,11 +232,12 @@ API int nvmlDeviceGetFieldValues(gpu_t *gpu, int count, field_t *fields) {
 PAIR(nvmlDeviceGetCudaComputeCapability, 12, 0)
 PAIR(nvmlDeviceGetPowerManagementLimitConstraints, 300000, 600000)
 PAIR(nvmlDeviceGetEccMode, 1, 1)
-PAIR(nvmlDeviceGetMigMode, 0, 0)
+PAIR(nvmlDeviceGetMigMode, (unsigned)number("mig", gpu->index, 0), (unsigned)number("mig", gpu->index, 0))
 
 typedef struct { unsigned gpu, memory; } utilization_t;
 API int nvmlDeviceGetUtilizationRates(gpu_t *gpu, utilization_t *out) {
   ENTER(gpu->index);
+  if (number("mig", gpu->index, 0)) return UNSUPPORTED;
   out->gpu = (unsigned)number("utilization", gpu->index, 0);
   out->memory = (unsigned)number("memory_utilization", gpu->index, 0);
   return OK;
@@ -287,6 +293,26 @@ static int processes(const char *key, int gpu, unsigned *count, process_t *out) 
   API int name(gpu_t *gpu, unsigned *count, process_t *out) { ENTER(gpu->index); return processes(key, gpu->index, count, out); }
 PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "processes")
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics")
+
+/* What other tools ask besides. */
+QUERY(unsigned, nvmlDeviceGetPowerManagementLimit, 600000)
+QUERY(unsigned, nvmlDeviceGetComputeMode, 0)
+QUERY(unsigned, nvmlDeviceGetDisplayActive, 0)
+PAIR(nvmlDeviceGetEncoderUtilization, 0, 167000)
+PAIR(nvmlDeviceGetDecoderUtilization, 0, 167000)
+API int nvmlSystemGetCudaDriverVersion(int *out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
+API int nvmlDeviceGetFanSpeed(gpu_t *gpu, unsigned *out) { (void)out; ENTER(gpu->index); return UNSUPPORTED; }
+API int nvmlDeviceGetDriverModel(gpu_t *gpu, unsigned *now, unsigned *then) {
+  (void)now, (void)then;
+  ENTER(gpu->index);
+  return UNSUPPORTED;
+}
+API int nvmlDeviceGetProcessUtilization(gpu_t *gpu, void *out, unsigned *count, u64 since) {
+  (void)out, (void)since;
+  ENTER(gpu->index);
+  *count = 0;
+  return NOT_FOUND;
+}
 
 /* Two sockets, four GPUs each; neighbours 0-1, 2-3, … share a PCIe bridge: where `paths` does not say otherwise. */
 API int nvmlDeviceGetTopologyCommonAncestor(gpu_t *a, gpu_t *b, int *out) {
