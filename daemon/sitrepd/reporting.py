@@ -130,6 +130,9 @@ def setting(name: str, value: Any) -> str:
     return f"{name}={value if plain else json.dumps(value, ensure_ascii=False)}"
 
 
+AROUND = "around"
+"""Under this name a launch's `process` keeps what matters of the surroundings, beyond what its command says."""
+
 # --- commands ----------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +143,12 @@ def command_line(command: str | None, argv: Sequence[str] | None, env: Mapping[s
     if not argv:
         return None
     return " ".join([*(f"{name}={_word(value)}" for name, value in (env or {}).items()), *map(_word, argv)])
+
+
+def surroundings(command: str | None, env: Mapping[str, str] | None, process: Mapping[str, Any] | None) -> str | None:
+    """What matters of the environment and is in no word of `command_line`, as `NAME=value` words."""
+    around = {**((env or {}) if command else {}), **((process or {}).get(AROUND) or {})}
+    return " ".join(f"{name}={_word(value)}" for name, value in sorted(around.items())) or None
 
 
 def joined(command: str) -> str:

@@ -278,3 +278,22 @@ def test_an_exit_of_zero_is_no_failure(daemon: Daemon, tmp_path: Path) -> None:
     launch = until(daemon, "L1", "exited")
     assert launch["exit_code"] == 0
     assert "failure" not in launch
+
+
+def test_a_checkpoint_tells_of_the_environment_what_the_command_does_not_say(daemon: Daemon, tmp_path: Path) -> None:
+    """An exported variable decides how the ranks speak, and is in no word of the command."""
+    daemon.client.post("/api/v1/sessions", json={"name": "s"})
+    env = {
+        "PATH": os.environ["PATH"], "NCCL_P2P_DISABLE": "1", "SGLANG_CPU_OMP_THREADS_BIND": "0-15|16-31",
+        "NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "SGLANG_API_KEY": "sk-" + "q8Wz4rTy9pLm2cVb7nXk", "EDITOR": "vi",
+    }  # fmt: skip
+    line = f"NCCL_PROTO=LL {REPLAY} --duration 1 -m sglang.launch_server --model-path /m --port {free_port()}"
+    start(daemon, command=line, cwd=str(tmp_path), env=env, inherit_env=False, told_env=["NCCL_ALGO"])
+    daemon.client.post("/api/v1/sessions/current/checkpoints").raise_for_status()
+    text = daemon.client.get("/api/v1/sessions/current/checkpoints/latest", params={"format": "md"}).text
+    (head,) = [line for line in text.splitlines() if line.startswith("- Command of L1, run in")]
+    told = head.partition("where the environment had ")[2]
+    assert told == (
+        'NCCL_ALGO=Ring NCCL_P2P_DISABLE=1 SGLANG_API_KEY="${SGLANG_API_KEY}" '
+        "SGLANG_CPU_OMP_THREADS_BIND='0-15|16-31':"
+    )

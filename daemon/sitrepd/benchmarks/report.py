@@ -27,6 +27,7 @@ _ROWS = 200
 _DETAILS = 20
 _AT_ONCE = 500
 _LIST = "sitrep bench list"
+_COMMAND = ("id", "command", "argv", "env", "cwd", "process")
 
 
 def report(report: Report) -> list[Section]:
@@ -85,8 +86,12 @@ def _commands(report: Report, comparison: Comparison) -> dict[str, dict[str, Any
     """Command and folder of the launches of the best rows, by their ids."""
     numbers = {int(public_id[1:]) for row in comparison.best[:BEST_SHOWN] for public_id in row.launches[:_AT_ONCE]}
     these = col(r.table_of(report, "launch").id).in_(numbers)
-    found = r.rows(report, "launch", ("id", "command", "argv", "env", "cwd"), these, everywhere=True) if numbers else ()
-    return {f"L{row.id}": {"command": r.command_line(row.command, row.argv, row.env), "cwd": row.cwd} for row in found}
+    found = r.rows(report, "launch", _COMMAND, these, everywhere=True) if numbers else ()
+    return {
+        f"L{row.id}": {"command": r.command_line(row.command, row.argv, row.env), "cwd": row.cwd}
+        | r.present(around=r.surroundings(row.command, row.env, row.process))
+        for row in found
+    }
 
 
 # --- best --------------------------------------------------------------------------------------------------------

@@ -142,6 +142,7 @@ class _Told:
     def command(self, row: Any) -> dict[str, Any]:
         line = r.command_line(row.command, row.argv, row.env)
         item = {"kind": "command", "ids": [f"L{row.id}"], "what": f"command of L{row.id}", "launch": f"L{row.id}"}
+        item |= r.present(around=r.surroundings(row.command, row.env, row.process))
         return item | {"command": line, "priority": 7, "order": 1 if row.watched else 11, "cwd": row.cwd}
 
     def failure(self, row: Any) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class Launches(Service):
         row.log_path = str(launched.logs[0].path) if launched.logs else None
         row.state, row.watched = "starting", True
         row.started_at = launched.started_at
-        row.process = start.process_columns(launched) | autopsy.begin_of(columns)
+        row.process = (columns.get("process") or {}) | start.process_columns(launched) | autopsy.begin_of(columns)
         row.warnings = list(launched.warnings)
         db.add(LaunchPhase(launch_id=number, name="starting", started_at=launched.started_at))
         db.add(row)

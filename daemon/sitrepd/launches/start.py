@@ -13,6 +13,7 @@ from typing import Any
 
 from sitrepd import redact
 from sitrepd.errors import Conflict, InvalidFact
+from sitrepd.launches.check.configuration import matters
 from sitrepd.launches.command import ShellCommand, check_executable, parse_command
 from sitrepd.launches.engines import engine_for, engine_named
 from sitrepd.launches.engines.base import CommandFacts, Engine
@@ -22,6 +23,7 @@ from sitrepd.launches.models import LaunchCreate
 from sitrepd.launches.ports import who_listens
 from sitrepd.launches.repeat.around import REQUEST_NAME as REQUEST_NAME
 from sitrepd.launches.repeat.around import around_of
+from sitrepd.reporting import AROUND
 
 MARK = "SITREP_LAUNCH"
 """In the environment of what is started: the folder of its launch, by which what is left of it is known."""
@@ -76,8 +78,17 @@ class Plan:
             "ready_url": body.ready_url,
             "ready_pattern": body.ready_pattern,
             "log_position": position.to_json() if position else None,
+            "process": {AROUND: self._around()},
             **({"from_launch": body.from_launch} if body.from_launch else {}),
         }
+
+    def _around(self) -> dict[str, str]:
+        """What matters of the caller's surroundings, and neither was told nor stands in the command."""
+        assigned = self.shell.environment if self.shell else {}
+        kept = matters(self.env)
+        for name in (*_told_env(self.body), *assigned):
+            kept.pop(name, None)
+        return redact.redact_env(dict(sorted(kept.items())))
 
     def _log(self, request: LaunchRequest) -> Path:
         told = (self.shell.stderr_path or self.shell.log_path) if self.shell else None

@@ -23,6 +23,7 @@ EXPECTED = {
     "cpu-0.5.23-tp2-rank-cannot-read": ("failed", "load_weights", "weights_corrupt"),
     "cpu-0.5.23-tp2-rank-killed-loading": ("failed", "dist_init", "host_oom_killed"),
     "cpu-0.5.23-tp2-rank-killed-serving": ("failed", None, "host_oom_killed"),
+    "cpu-0.5.23-tp2-rank-raises-serving": ("failed", "warmup", "cuda_illegal_memory"),
     "cpu-0.5.23-tp2-success": ("exited", None, None),
     "cpu-0.5.23-tp2-ranks": ("failed", "dist_init", "scheduler_exception"),
     "h200-0.5.16-base-cold-jit": ("exited", None, None),
@@ -76,6 +77,7 @@ def test_fixes_carry_the_values_of_the_launch() -> None:
         ("port-of-ranks", "Port 53107 by which the ranks find each other is already in use [TP0]"),
         ("rank-cannot-read", "A file of the weights cannot be read: Input/output error [TP1]"),
         ("rank-killed-loading", "A process of the server was killed from outside (SIGKILL): the scheduler of rank 1"),
+        ("rank-raises-serving", "A GPU kernel accessed memory that it must not [TP1]"),
         (
             "rank-killed-serving",
             "A rank of the server was killed from outside (SIGKILL): TP1 ended without a word, and TP0 lost its "

@@ -24,7 +24,7 @@ _IDLE = frozenset({
     "enable_cache_report", "dist_timeout", "model_path",
 })  # fmt: skip
 _ENV = re.compile(
-    r"(?:SGLANG_|SGL_|VLLM_|NCCL_|CUDA_|PYTORCH_|TORCH_|TORCHINDUCTOR_|FLASHINFER_|TRITON_|NVSHMEM_|UCX_|GLOO_"
+    r"(?:SGLANG_|SGL_|VLLM_|NCCL_|CUDA_|PYTORCH_|TORCH_|TORCHINDUCTOR_|TORCHDYNAMO_|FLASHINFER_|TRITON_|NVSHMEM_|UCX_|GLOO_"
     r"|DEEPEP_|DG_|HF_HUB_OFFLINE$|OMP_NUM_THREADS$|LD_PRELOAD$)"
 )
 
