@@ -27,6 +27,15 @@ def _nothing(*_: Any) -> Sequence[Any]:
     return ()
 
 
+def late(module: str, name: str) -> Callable[..., Any]:
+    """A function that is imported when it is first called: a daemon at rest stays smaller, and starts sooner."""
+
+    def call(*told: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*told)
+
+    return call
+
+
 @dataclass(frozen=True)
 class Slice:
     """One room of the house; without `routers` it has those that every noun has."""

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from sitrepd.benchmarks import children as c
 from sitrepd.benchmarks import models as m
-from sitrepd.benchmarks.report import report
-from sitrepd.benchmarks.restore import restore
 from sitrepd.benchmarks.trainings import batches
 from sitrepd.facts import Child, Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -67,6 +65,6 @@ SLICE = Slice(
     (BENCHMARK, PROFILE, TRAINING, REFERENCE),
     routers=_routers,
     services=_services,
-    report=report,
-    restore=restore,
+    report=late("sitrepd.benchmarks.report", "report"),
+    restore=late("sitrepd.benchmarks.restore", "restore"),
 )

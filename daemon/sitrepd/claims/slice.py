@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sitrepd.claims import models as m
-from sitrepd.claims.report import report
 from sitrepd.facts import Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -35,4 +34,4 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Claims(runtime),)
 
 
-SLICE = Slice("claims", (CLAIM,), routers=_routers, services=_services, report=report)
+SLICE = Slice("claims", (CLAIM,), routers=_routers, services=_services, report=late("sitrepd.claims.report", "report"))

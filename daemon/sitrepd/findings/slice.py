@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sitrepd.facts import Noun
 from sitrepd.findings import models as m
-from sitrepd.findings.report import report
 from sitrepd.findings.service import supersede
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 FINDING = Noun(
     "finding", "findings", "F", m.Finding, m.FindingCreate, m.FindingUpdate, m.FindingPublic,
@@ -14,4 +13,4 @@ FINDING = Noun(
     settled=supersede,
 )  # fmt: skip
 
-SLICE = Slice("findings", (FINDING,), report=report)
+SLICE = Slice("findings", (FINDING,), report=late("sitrepd.findings.report", "report"))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
 from sitrepd.hardware import models as m
-from sitrepd.hardware.report import report
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -38,4 +37,11 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
     return (metrics_route(runtime),)
 
 
-SLICE = Slice("hardware", (HOST,), routers=_routers, services=_services, report=report, busy=_busy)
+SLICE = Slice(
+    "hardware",
+    (HOST,),
+    routers=_routers,
+    services=_services,
+    report=late("sitrepd.hardware.report", "report"),
+    busy=_busy,
+)

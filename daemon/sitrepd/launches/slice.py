@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from sitrepd.facts import Child, Noun
 from sitrepd.launches import models as m
 from sitrepd.launches.children import phase_rows, phases, sizes
-from sitrepd.launches.report import report
-from sitrepd.launches.restore import restore
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -42,4 +40,11 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return launches, Discovery(runtime, launches)
 
 
-SLICE = Slice("launches", (LAUNCH,), routers=_routers, services=_services, report=report, restore=restore)
+SLICE = Slice(
+    "launches",
+    (LAUNCH,),
+    routers=_routers,
+    services=_services,
+    report=late("sitrepd.launches.report", "report"),
+    restore=late("sitrepd.launches.restore", "restore"),
+)

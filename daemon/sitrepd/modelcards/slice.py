@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
 from sitrepd.modelcards import models as m
-from sitrepd.modelcards.report import report
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -34,4 +33,6 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (ModelCards(runtime),)
 
 
-SLICE = Slice("modelcards", (MODEL,), routers=_routers, services=_services, report=report)
+SLICE = Slice(
+    "modelcards", (MODEL,), routers=_routers, services=_services, report=late("sitrepd.modelcards.report", "report")
+)

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
 from sitrepd.sessions import models as m
-from sitrepd.sessions.report import report
-from sitrepd.sessions.restore import restore
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -43,5 +41,9 @@ def _routers() -> Sequence[APIRouter]:
 
 
 SLICE = Slice(
-    "sessions", (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT), routers=_routers, report=report, restore=restore
+    "sessions",
+    (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT),
+    routers=_routers,
+    report=late("sitrepd.sessions.report", "report"),
+    restore=late("sitrepd.sessions.restore", "restore"),
 )

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 from sitrepd.stack import models as m
-from sitrepd.stack.report import report
-from sitrepd.stack.restore import restore
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -34,4 +32,11 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Stacks(runtime),)
 
 
-SLICE = Slice("stack", (STACK,), routers=_routers, services=_services, report=report, restore=restore)
+SLICE = Slice(
+    "stack",
+    (STACK,),
+    routers=_routers,
+    services=_services,
+    report=late("sitrepd.stack.report", "report"),
+    restore=late("sitrepd.stack.restore", "restore"),
+)

@@ -21,7 +21,7 @@ from sitrepd.sweeps import control, store
 from sitrepd.sweeps.asked import MOST_TRIALS, SweepAsked, Value
 from sitrepd.sweeps.models import Sweep, Trial
 from sitrepd.sweeps.plan import Plan, Planned, plan
-from sitrepd.sweeps.runner import Sweeps
+from sitrepd.sweeps.service import Sweeps
 from sitrepd.sweeps.slice import SLICE, SWEEP, TRIAL
 from sitrepd.sweeps.view import SweepStatus, status
 

@@ -1,22 +1,21 @@
-"""Runs sweeps, one at a time: a trial, the next trial, and so on until none is left."""
+"""Carries a sweep out: a trial, its end, and which trial is next."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from sitrepd.clock import utc_now
 from sitrepd.errors import SitrepError
 from sitrepd.facts import Scope
 from sitrepd.launches.models import Launch
 from sitrepd.runtime import Runtime
-from sitrepd.services import Service
 from sitrepd.sweeps import results, search, store
 from sitrepd.sweeps.grid import Combination, grid_of
 from sitrepd.sweeps.models import OVER, Sweep, Trial
@@ -25,50 +24,18 @@ from sitrepd.sweeps.trial import TELLER, Carried, Paused
 
 log = logging.getLogger(__name__)
 _QUIET_S = 30.0
-_PAUSE_S = 0.2
 _ALIKE = 3
 _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 
-class Sweeps(Service):
-    """`runtime.live["sweeps"]`; what it does next follows from the rows alone."""
+class Runner:
+    """Takes a sweep one trial further; what it does follows from the rows alone."""
 
-    name = "sweeps"
-
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, secrets: Mapping[int, dict[str, str]]) -> None:
         self.runtime = runtime
-        self._secrets: dict[int, dict[str, str]] = {}
-        runtime.live["sweeps"] = self
+        self._secrets = secrets
 
-    def remember(self, sweep: int, env: dict[str, str] | None) -> None:
-        """The environment of the one who asked, for its secrets; it is never stored."""
-        if env:
-            self._secrets[sweep] = env
-
-    async def run(self) -> None:
-        await self.runtime.live["launch_service"].restored.wait()
-        await self._all()
-        async for _ in self.runtime.store.bell.listen(_QUIET_S, "sweep.", "trial."):
-            await self._all()
-            await asyncio.sleep(_PAUSE_S)
-
-    async def _all(self) -> None:
-        """Carry on until there is nothing to do."""
-        while (row := await asyncio.to_thread(self._next_sweep)) is not None:
-            await self._advance(row)
-
-    def _next_sweep(self) -> Sweep | None:
-        """One with a trial under way first, then the oldest that runs, then the oldest that waits for its turn."""
-        ours = select(Sweep).where(col(Sweep.plan).is_not(None)).order_by(col(Sweep.id)).limit(1)
-        begun = select(Trial.sweep_id).where(col(Trial.state) == "running")
-        with self.runtime.store.read() as db:
-            for wanted in (col(Sweep.id).in_(begun), col(Sweep.state) == "running", col(Sweep.state) == "planned"):
-                found = db.exec(ours.where(wanted)).first()
-                if found is not None:
-                    return found
-        return None
-
-    async def _advance(self, sweep: Sweep) -> None:
+    async def advance(self, sweep: Sweep) -> None:
         """One trial of it, or its end."""
         number = sweep.id or 0
         with self.runtime.store.read() as db:

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sitrepd.facts import Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 from sitrepd.sweeps import models as m
-from sitrepd.sweeps.report import report
-from sitrepd.sweeps.restore import restore
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -34,9 +32,16 @@ def _routers() -> Sequence[APIRouter]:
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
-    from sitrepd.sweeps.runner import Sweeps
+    from sitrepd.sweeps.service import Sweeps
 
     return (Sweeps(runtime),)
 
 
-SLICE = Slice("sweeps", (SWEEP, TRIAL), routers=_routers, services=_services, report=report, restore=restore)
+SLICE = Slice(
+    "sweeps",
+    (SWEEP, TRIAL),
+    routers=_routers,
+    services=_services,
+    report=late("sitrepd.sweeps.report", "report"),
+    restore=late("sitrepd.sweeps.restore", "restore"),
+)

@@ -6,24 +6,28 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlmodel import Session, col, select
 
-from sitrepd.benchmarks.running import prepare, rows
-from sitrepd.benchmarks.running.asked import BenchAsked
 from sitrepd.benchmarks.running.models import LIVING, BenchmarkJob, JobOut, job_out
-from sitrepd.benchmarks.running.work import Stopped, Work
 from sitrepd.errors import SitrepError, UnknownId
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.runtime import Runtime
 from sitrepd.services import Service
 
+if TYPE_CHECKING:
+    from sitrepd.benchmarks.running.asked import BenchAsked
+    from sitrepd.benchmarks.running.work import Work
+
 log = logging.getLogger(__name__)
 
 
 class BenchmarkJobs(Service):
-    """`runtime.live["benchmark_jobs"]`; what it does with a process is done by `Work`."""
+    """`runtime.live["benchmark_jobs"]`; what it does with a process is done by `Work`.
+
+    What a job needs is imported with the first one.
+    """
 
     name = "benchmark jobs"
 
@@ -45,8 +49,10 @@ class BenchmarkJobs(Service):
         """Go on with what an earlier daemon had begun; each job has a task of its own."""
         if not self.restored.is_set():
             for row in await asyncio.to_thread(self._unfinished):
+                from sitrepd.benchmarks.running.rows import asked_of
+
                 if row.id not in self._tasks:
-                    self._begin(row, rows.asked_of(row))
+                    self._begin(row, asked_of(row))
             self.restored.set()
         try:
             await asyncio.Event().wait()
@@ -63,6 +69,8 @@ class BenchmarkJobs(Service):
 
     async def start(self, asked: BenchAsked, session_id: int | None, provenance: str) -> int:
         """Check what is asked for, write it down, and begin; raises SitrepError before anything has run."""
+        from sitrepd.benchmarks.running import prepare, rows
+
         launch = await prepare.checked(self.runtime, asked)
         told = session_id if session_id is not None else launch.session_id
         row = await self.runtime.store.write_async(lambda db: rows.insert(db, asked, launch, told, provenance))
@@ -70,6 +78,8 @@ class BenchmarkJobs(Service):
         return row.id or 0
 
     def _begin(self, row: BenchmarkJob, asked: BenchAsked) -> None:
+        from sitrepd.benchmarks.running.work import Work
+
         number = row.id or 0
         self._works[number] = Work(self.runtime, self.launcher, number, asked, stopping=row.stop_asked)
         turn = self._turns.setdefault(row.launch_id, asyncio.Lock())
@@ -82,6 +92,8 @@ class BenchmarkJobs(Service):
         self._works.pop(number, None)
 
     async def _do(self, number: int, turn: asyncio.Lock) -> None:
+        from sitrepd.benchmarks.running.work import Stopped
+
         work = self._works[number]
         try:
             async with _in_turn(turn, work):
@@ -97,15 +109,19 @@ class BenchmarkJobs(Service):
             await self._end(number, "done", None)
 
     async def _end(self, number: int, state: str, error: str | None) -> None:
-        await self.runtime.store.write_async(lambda db: rows.end(db, number, state, error))
+        from sitrepd.benchmarks.running.rows import end
+
+        await self.runtime.store.write_async(lambda db: end(db, number, state, error))
 
     async def stop(self, number: int) -> JobOut:
         """End it and its process; what it has measured so far stays."""
+        from sitrepd.benchmarks.running.rows import ask_stop
+
         await self.restored.wait()
         work, task = self._works.get(number), self._tasks.get(number)
         if work is not None and task is not None:
             # First what is meant, then the signal: a daemon that dies in between goes on with it when it is back.
-            await self.runtime.store.write_async(lambda db: rows.ask_stop(db, number))
+            await self.runtime.store.write_async(lambda db: ask_stop(db, number))
             work.stop()
             await _finished(task)
         return self.out(number)
@@ -120,8 +136,10 @@ class BenchmarkJobs(Service):
 
     def out(self, number: int) -> JobOut:
         """How far it is at this moment."""
+        from sitrepd.benchmarks.running.rows import job
+
         with self.runtime.store.read() as db:
-            row = rows.job(db, number)
+            row = job(db, number)
         if row is None:
             raise UnknownId(f"There is no benchmark job {number}; `sitrep bench jobs` lists them.")
         return self.now(row)
@@ -137,6 +155,8 @@ class BenchmarkJobs(Service):
 @asynccontextmanager
 async def _in_turn(turn: asyncio.Lock, work: Work) -> AsyncIterator[None]:
     """Raises Stopped for one that is stopped while another still has the turn: it has no process yet."""
+    from sitrepd.benchmarks.running.work import Stopped
+
     mine, asked = asyncio.ensure_future(turn.acquire()), asyncio.ensure_future(work.stopped())
     try:
         await asyncio.wait({mine, asked}, return_when=asyncio.FIRST_COMPLETED)
