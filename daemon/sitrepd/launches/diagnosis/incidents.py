@@ -23,7 +23,7 @@ _ANNOUNCED = re.compile(
     r"(?P<who>[A-Za-z][\w ]{0,40}?(?:\(\w+\))?) hit an exception"
     r"|(?P<failed>EngineCore|WorkerProc|Worker\w*) (?:failed to start|encountered a fatal error)"
     r"|Initialization failed\. (?P<warmup>warmup) error|Error executing method|Exception in worker"
-    r"|(?P<process>Process [\w.:-]+):\s*$|(?P<old>\w+ init state|Exception in (?:Model\w+|Controller\w+)):"
+    r"|(?P<process>Process [\w.:-]+):\s*$|(?P<old>\w+[ _]init[ _]state|Exception in (?:Model\w+|Controller\w+)):"
 )
 _WORKER_WHO = re.compile(r"scheduler|engine|worker|detokenizer|tokenizer|controller|process|model", re.IGNORECASE)
 _WORKER_KEY = re.compile(r"(?:[A-Z]{2}\d+ ?)+$|EngineCore|(?:Vllm|Ray)?Worker(?:_|Process|Proc|Wrapper| pid)")
@@ -37,7 +37,7 @@ _WORKER_FRAME = re.compile(
 _BEFORE_WORKERS = re.compile(r"server_args\.py|arg_utils\.py|create_engine_config|in prepare_server_args")
 _MILD = re.compile(
     r"Exception in (?:thread|callback|ASGI)|Task exception was never retrieved|Exception ignored in"
-    r"|Error in (?:preprocessing|handling|chat|completion)|unhandled exception during asyncio"
+    r"|Error in (?:preprocessing|handling|chat|completion|request\b)|unhandled exception during asyncio"
     r"|Error occurred in generator"
 )
 _OF_WARMUP = re.compile(r", in (?:_wait_and_warmup|_execute_server_warmup)$")
@@ -47,7 +47,7 @@ _FALL = re.compile(
     r"|^terminate called|^Extension modules: |SIGSEGV"
 )
 _CHAINED = ("The above exception was the direct cause", "During handling of the above exception")
-_ANNOUNCING = ("xception", "ail", "Process ", "rror", "encountered a fatal", "init state")
+_ANNOUNCING = ("xception", "ail", "Process ", "rror", "encountered a fatal", "init state", "init_state")
 _RECORD_LEVELS = ("ERROR", "CRITICAL", "FATAL")
 _MOST_TEXTS = 80
 _MOST_FRAMES = 200
@@ -74,6 +74,8 @@ class Incident:
     last: int = 0
     complete: bool = False
     blank: bool = False
+    margin: int = 0
+    """White space in front of the whole traceback, where something else has set it in."""
     after: int = 0
 
     @property
@@ -92,18 +94,24 @@ class Incident:
             self.complete = self.blank = False
             return True
         if FRAME.match(text):
-            return not self.complete and self._frame(stripped)
+            return not self.complete and self._frame(stripped, len(text) - len(text.lstrip()))
         if self.complete:
             return self._message(number, text, stripped)
-        if not text[0].isspace() and is_exception(stripped):
+        if not self._is_inside(text) and is_exception(stripped):
             self.complete, self.after = True, 0
             self.causes.append((number, stripped[:_WIDTH]))
             self._keep(number, stripped)
-        elif text[0].isspace() and len(self.code) < _MOST_FRAMES:
+        elif self._is_inside(text) and len(self.code) < _MOST_FRAMES:
             self.code.append(stripped[:200])
         return True
 
-    def _frame(self, text: str) -> bool:
+    def _is_inside(self, text: str) -> bool:
+        """Whether it is set in as code is, and not as the exception that stands as far left as the header."""
+        return len(text) - len(text.lstrip()) > self.margin
+
+    def _frame(self, text: str, indent: int) -> bool:
+        if not self.frames:
+            self.margin = max(0, indent - 2)
         if len(self.frames) < _MOST_FRAMES:
             self.frames.append(text)
         if self.weight == "mild" and _OF_WARMUP.search(text):
@@ -115,7 +123,7 @@ class Incident:
         self.after += 1
         if self.after > _MOST_AFTER or (self.blank and not self.causes[-1][1].endswith(":")):
             return False
-        if not text[0].isspace() and is_exception(stripped) and not self.causes[-1][1].endswith(":"):
+        if not self._is_inside(text) and is_exception(stripped) and not self.causes[-1][1].endswith(":"):
             self.causes.append((number, stripped[:_WIDTH]))
         self._keep(number, stripped)
         return True

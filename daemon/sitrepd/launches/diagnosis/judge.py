@@ -31,7 +31,7 @@ _OF_THE_FALL = ("host_oom_killed", "segfault")
 _TRIGGERS = re.compile(
     r"rror|ERROR|ail|atal|FATAL|xception|illed|已杀死|ssert|imed? ?out|imeout|out of|Xid|annot|ould not|ouldn't|nable"
     r"|[Nn]o module"
-    r"|not found"
+    r"|not found|No such file"
     r"|not supported|upported|ault|abort|Abort|orrupt|lready in use|rrno|core dumped|nvalid|nsufficient"
     r"|than the derived"
     r"|unbalanced|No space|Killed|run command|open file|could not select|SIG|signal|exit|code -|undefined|mismatch"

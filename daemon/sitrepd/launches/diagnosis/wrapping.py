@@ -19,6 +19,16 @@ _MARK = re.compile(
 )
 _CELL = re.compile(r"[ \t\xa0]*\| ?\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? \| ?")
 """A table of lines, as consoles of clouds show it and are copied from."""
+_DOUBLED = re.compile(
+    r"(?:\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\] )(?=  File \"|\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)"
+)
+"""A stamp of the engine's own form, from a supervisor that puts it in front of every line."""
+_STAMP = re.compile(r"\[20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?\] ")
+_BRACKETS = re.compile(
+    r"(?:\[[\w.-]{1,120}\] ?)?(?P<stamp>\[20\d\d-\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\] ?"
+    r"(?:\[[\w./-]{1,120}(?::\d+)?\] ?)?\[(?:DEBUG|INFO|WARNING|(?P<error>ERROR|CRITICAL))\]: "
+)
+"""A formatter of a service around the engine: name, time, place and level, each in brackets."""
 _LOOKED_AT = 600
 _LONGEST = 200
 _LEAST = 2
@@ -28,13 +38,22 @@ def unwrapped(lines: Iterable[Physical]) -> Iterator[Physical]:
     """The same lines, without what stands in front of most of those that an engine has stamped."""
     ahead = iter(lines)
     first = [_of_table(line) for line in islice(ahead, _LOOKED_AT)]
-    wrapper = wrapper_of(line.text for line in first)
+    wrapper = wrapper_of([line.text for line in first])
     first = [_bare(line, wrapper) for line in first]
     yield from restored(chain(first, (_bare(_of_table(line), wrapper) for line in ahead)), first)
 
 
 def _of_table(line: Physical) -> Physical:
-    found = _CELL.match(line.text) if line.text[:1] in (" ", "\t", "\xa0", "|") else None
+    """Without the cell or the brackets in front; a time in these stays, as the engine would have stamped the line."""
+    begin = line.text[:1]
+    if begin == "[":
+        told = _BRACKETS.match(line.text)
+        if told is None:
+            return line
+        rest = line.text[told.end() :]
+        level = "[ERROR] " if told["error"] else ""
+        return line._replace(text=f"{told['stamp']}] {level}{rest}")
+    found = _CELL.match(line.text) if begin in (" ", "\t", "\xa0", "|") else None
     return line._replace(text=line.text[found.end() :]) if found else line
 
 
@@ -45,6 +64,9 @@ def _bare(line: Physical, wrapper: re.Pattern[str] | None) -> Physical:
 
 def wrapper_of(texts: Iterable[str]) -> re.Pattern[str] | None:
     """None where the engine's stamps stand at the beginning of lines, or behind what is known anyway."""
+    texts = list(texts)
+    if sum(_DOUBLED.match(text) is not None for text in texts) >= _LEAST:
+        return _STAMP
     shapes: Counter[str] = Counter()
     for text in texts:
         found = _MARK.search(text, 0, _LONGEST)

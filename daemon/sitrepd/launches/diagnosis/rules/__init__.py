@@ -11,6 +11,7 @@ from sitrepd.launches.diagnosis.rules import (
     division,
     files,
     folder,
+    host,
     kernels,
     launcher,
     llama_cpp,
@@ -18,14 +19,17 @@ from sitrepd.launches.diagnosis.rules import (
     model,
     process,
     serving,
+    shell,
 )  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
     *command.ARGUMENTS,
     *launcher.RULES,
+    *shell.RULES,
     *device.FAULTS,
     *distributed.PORTS,
     *distributed.SHARED_MEMORY,
+    *host.RULES,
     *llama_cpp.RULES,
     *kernels.TRITON,
     *kernels.TYPES,
