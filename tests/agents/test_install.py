@@ -66,6 +66,32 @@ def settings_of(client: str, scope: Scope, home: Path, project: Path) -> Path:
     return (home if scope == "user" else project) / name.split("/", 1)[1]
 
 
+_THEIRS = {
+    ".claude/settings.json": '{\n    // mine\n    "hooks": {"Stop": []}, // nothing yet\n    "permissions": {"allow": ["x",],},\n}\n',
+    ".claude.json": '{"numStartups": 3, "mcpServers": {}}',
+    ".codex/hooks.json": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}',
+    ".codex/config.toml": '# mine\nmodel = "x"\n[mcp_servers]\n[mcp_servers.other]\ncommand = "x" # keep\n',
+    ".gemini/settings.json": '{\r\n\t"mcpServers": {}, // none\r\n\t"hooks": {}\r\n}\r\n',
+    ".config/opencode/opencode.jsonc": '{\n  "mcp": {}, // none\n}\n',
+}
+
+
+def test_what_was_there_is_the_same_to_the_byte_after_all_clients_came_and_went(home: Path, project: Path) -> None:
+    for name, text in _THEIRS.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(text.encode())
+    before = tree(home)
+    for client in CLIENTS:
+        do(client, "user", project)
+        assert {one.change.word for one in do(client, "user", project)} == {"unchanged"}
+    for name, text in _THEIRS.items():
+        for remark in ("// mine", "// nothing yet", "// none", "# keep"):
+            assert (remark in text) == (remark in (home / name).read_text())
+    for client in reversed(CLIENTS):
+        do(client, "user", project, install=False)
+    assert tree(home) == before
+
+
 @pytest.mark.parametrize("scope", ["user", "project"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_it_is_done_once_and_undone_without_a_trace(client: str, scope: Scope, home: Path, project: Path) -> None:

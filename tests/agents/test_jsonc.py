@@ -37,11 +37,36 @@ def test_an_item_is_added_where_lists_stand_in_lines() -> None:
     document = Jsonc('{\n  "hooks": {\n    "Stop": [\n      {"a": 1} // mine\n    ]\n  }\n}\n')
     document.append(("hooks", "Stop"), {"b": 2})
     assert document.text == (
-        '{\n  "hooks": {\n    "Stop": [\n      {"a": 1},\n      {\n        "b": 2\n      } // mine\n    ]\n  }\n}\n'
+        '{\n  "hooks": {\n    "Stop": [\n      {"a": 1}, // mine\n      {\n        "b": 2\n      }\n    ]\n  }\n}\n'
     )
     assert document.data == {"hooks": {"Stop": [{"a": 1}, {"b": 2}]}}
     document.remove(("hooks", "Stop", 0))
     assert document.data == {"hooks": {"Stop": [{"b": 2}]}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  "a": 1, // of a\n  "b": 2, /* of b */\n}\n',
+        '{\n  "a": 1, // of a\n  "b": 2 // of b\n}\n',
+        '{\r\n\t"a": {}, // of a\r\n\t// of none\r\n}\r\n',
+    ],
+)
+def test_a_remark_stays_with_what_it_is_about(text: str) -> None:
+    document = Jsonc(text)
+    document.set(("ours",), {"x": [1]})
+    for line in text.splitlines():
+        assert (line.strip().rstrip("}").replace("2 //", "2, //")) in document.text
+    document.set(("more",), 3)
+    document.remove(("ours",))
+    document.remove(("more",))
+    assert document.text == text
+
+
+def test_what_others_said_behind_our_member_is_kept() -> None:
+    document = Jsonc('{\n  "ours": 1,\n  // theirs\n  "b": 2\n}\n')
+    document.remove(("ours",))
+    assert document.text == '{\n  // theirs\n  "b": 2\n}\n'
 
 
 def test_the_last_of_two_members_of_one_name_counts() -> None:

@@ -44,7 +44,7 @@ _NEXT = {
 def install(cli: Cli, client: Client, scope: ScopeOption = "user", print_only: Print = False) -> None:
     """Write hooks or plug-in and the MCP entry for a client, so that the checkpoint comes to the agent by itself.
 
-    Shows the diff of each file, touches nothing else in it, keeps it as it was beside it (`….sitrep-backup`), and does
+    Shows the diff of each file of the client's (with --print of its own files too), touches nothing else in it, keeps it as it was beside it (`….sitrep-backup`), and does
     nothing a second time. `sitrep doctor` says whether it works.
     """
     _run(cli, Target(client, scope, top_of(Path.cwd())), print_only, install=True)
@@ -59,7 +59,7 @@ def uninstall(cli: Cli, client: Client, scope: ScopeOption = "user", print_only:
 def _run(cli: Cli, target: Target, print_only: bool, install: bool) -> None:
     changes = planned(target, install)
     if not cli.json:
-        _show(changes)
+        _show(changes, print_only)
     written = [Written(change) for change in changes] if print_only else apply(changes)
     notes = list(_NEXT[target.client][target.scope]) if install else []
     if cli.json:
@@ -79,8 +79,9 @@ def _run(cli: Cli, target: Target, print_only: bool, install: bool) -> None:
         output.say("`sitrep doctor` checks that a hook reaches the daemon.")
 
 
-def _show(changes: Sequence[Change]) -> None:
-    for change in changes:
+def _show(changes: Sequence[Change], print_all: bool) -> None:
+    """Of files that are Sitrep's alone there is nothing to compare; --print shows them too."""
+    for change in changes if print_all else [one for one in changes if not one.ours]:
         for line in change.diff():
             output.say(line)
 

@@ -13,7 +13,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from sitrepd.agents.install import entries, where
-from sitrepd.agents.install.files import Change, read, was_there_before
+from sitrepd.agents.install.files import Change, as_it_was, read
 from sitrepd.agents.install.jsonc import Jsonc
 from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.places import data_dir
@@ -286,12 +286,24 @@ def _json(path: Path, put: Edit, take: Edit, new: dict[str, Any] | None = None) 
         put(document)
         return document.text.encode()
 
+    def _is_as_written(was: bytes, before: bytes) -> bool:
+        """Whether nobody else has written since: then it is to be what it was, to the byte."""
+        try:
+            clean = Jsonc(_text(was) if was.removeprefix(_BOM).strip() else fresh)
+            text = clean.text
+            take(clean)
+            return was != before and clean.text == text and with_ours(was) == before
+        except (InvalidFact, ValueError):
+            return False
+
     def without_ours(before: bytes | None) -> bytes | None:
         if before is None or not before.removeprefix(_BOM).strip():
             return before
+        if (was := as_it_was(path)) is not None and _is_as_written(was, before):
+            return was
         document = Jsonc(_text(before))
         take(document)
-        if document.data == (new or {}) and document.text.encode() != before and not was_there_before(path):
+        if document.data == (new or {}) and document.text.encode() != before and as_it_was(path) is None:
             return None
         return document.text.encode()
 

@@ -76,7 +76,7 @@ def apply(changes: Sequence[Change]) -> list[Written]:
     except OSError as error:
         _take_back(done)
         raise Conflict(
-            f"{error.filename or changes[len(done)].path} cannot be written: {error.strerror}. Nothing was changed; "
+            f"{changes[len(done)].path} cannot be written: {error.strerror}. Nothing was changed; "
             "make it writable, or let --print show what belongs there."
         ) from error
     for one in done:
@@ -144,9 +144,9 @@ def _drop_backups(path: Path) -> None:
             return
 
 
-def was_there_before(path: Path) -> bool:
-    """Whether a backup says that the file was there before we wrote into it."""
-    return path.with_name(path.name + BACKUP).exists()
+def as_it_was(path: Path) -> bytes | None:
+    """The file before we wrote into it, as its backup has it; None where it was not there."""
+    return _read_quietly(_names(path))
 
 
 def _take_back(done: Iterable[Written]) -> None:

@@ -12,6 +12,9 @@ from sitrepd.errors import InvalidFact
 
 Path = Sequence[str | int]
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+# What is said behind a member is said of it.
+_REMARK = re.compile(r"(?:[ \t]*(?://[^\r\n]*|/\*[^\r\n]*?\*/))*")
+_SPACE = re.compile(r"\s*")
 _SCALAR = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\d[\d.eE+-]*|true|false|null')
 
 
@@ -98,11 +101,12 @@ class Jsonc:
                 end = owner.end - 1
             self._splice(start, end, "")
         elif at + 1 < len(owner.parts):
-            self._splice(part.start, owner.parts[at + 1].start, "")
-        elif part.comma is not None:
-            self._splice(owner.parts[at - 1].comma or part.start, part.comma, "")
+            self._splice(part.start, self._end(_SPACE, part.comma or part.node.end), "")
         else:
-            self._splice(owner.parts[at - 1].node.end, part.node.end, "")
+            comma = owner.parts[at - 1].comma or part.start
+            self._splice(self._end(_REMARK, comma), part.comma or part.node.end, "")
+            if part.comma is None:
+                self._splice(comma - 1, comma, "")
 
     # --- places --------------------------------------------------------------------------------------------------
 
@@ -141,9 +145,11 @@ class Jsonc:
         indent = self._indent_at(last.start)
         told = f"{self._newline}{indent}{name}{self._written(value, indent)}"
         if last.comma is not None:
-            self._splice(last.comma, last.comma, f"{told},")
+            place = self._end(_REMARK, last.comma)
+            self._splice(place, place, f"{told},")
         else:
-            self._splice(last.node.end, last.node.end, f",{told}")
+            place = self._end(_REMARK, last.node.end)
+            self._splice(last.node.end, place, f",{self.text[last.node.end : place]}{told}")
 
     def _written(self, value: Any, indent: str) -> str:
         text = json.dumps(value, ensure_ascii=False, indent=self._unit)
@@ -217,6 +223,10 @@ class Jsonc:
 
     def _skip(self, at: int) -> int:
         found = _BLANK.match(self.text, at)
+        return found.end() if found else at
+
+    def _end(self, blank: re.Pattern[str], at: int) -> int:
+        found = blank.match(self.text, at)
         return found.end() if found else at
 
     def _error(self, at: int, why: str) -> InvalidFact:
