@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sitrepd.benchmarks.parsers import ParsedBenchmark, read_results
+from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
 
 _FILES = Path(__file__).parents[1] / "data" / "bench"
 
@@ -86,6 +86,11 @@ def test_what_was_asked_of_the_server_is_read_too() -> None:
     assert aiperf.workload == {
         "max_concurrency": 4, "num_prompts": 16, "input_len": 32.0, "output_len": 32.0, "endpoint": "completions",
     }  # fmt: skip
+
+
+def test_a_table_without_a_mapping_is_told_how_to_get_one() -> None:
+    with pytest.raises(BenchmarkFileError, match="sitrep bench mapping add NAME output_throughput=COLUMN"):
+        read_results(b"steps,tps\n1,85.1\n", "runs.csv")
 
 
 def test_what_is_of_speech_alone_is_no_metric_of_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from sitrepd.benchmarks.running.presets import SHIPPED
 from sitrepd.benchmarks.running.progress import parse_progress
 from sitrepd.benchmarks.running.target import Target
 from sitrepd.errors import InvalidFact
+
+_CAUSE = "Cannot build /v1/completions prompt: missing text_column, Bearer sk-" + "q8Wz4rTy9pLm2cVb7nXkABCD"
 
 
 def program(folder: Path, name: str, text: str = "") -> Path:
@@ -71,11 +74,11 @@ def test_only_the_warm_up_of_guidellm_writes_a_log_of_each_request(tmp_path: Pat
 def test_the_cause_that_a_tool_has_only_in_its_own_log_is_told(tmp_path: Path) -> None:
     (tmp_path / "output.log").write_text("ValueError: Cannot compile GenerativeMetrics: No measurement start.\n")
     assert measured.said(tmp_path).endswith("No measurement start.")
-    (tmp_path / "tool.log").write_text(
-        "26-12-01 16:10:35|DEBUG    |guidellm.scheduler.worker - Backend exception for request 7778e9e1\n"
-        "    raise ValueError(\nValueError: Cannot build /v1/completions prompt: missing text_column, Bearer sk-"
-        "q8Wz4rTy9pLm2cVb7nXkABCD\n26-12-01 16:10:36|DEBUG    |guidellm.scheduler.worker - done\n"
-    )
+    lines = [
+        {"text": "…", "record": {"exception": None, "message": "Starting benchmark"}},
+        {"text": "…", "record": {"exception": {"type": "ValueError", "value": _CAUSE, "traceback": True}}},
+    ]
+    (tmp_path / "tool.log").write_text("\n".join(map(json.dumps, lines)) + '\n{"text": "cut sho')
     said = measured.said(tmp_path)
     assert "Its own log has last: ValueError: Cannot build /v1/completions prompt: missing text_column" in said
     assert "q8Wz4rTy9pLm2cVb7nXk" not in said

@@ -47,7 +47,7 @@ def test_values_as_flags() -> None:
         ["steps=1..10", "mem=0.8..0.9/0.05", "NCCL_ALGO=Ring,Tree,absent", "topk=1,2", "x=true,7B"]
     )
     assert told == {
-        "steps": {"from": 1, "to": 10, "step": 1}, "mem": {"from": 0.8, "to": 0.9, "step": 0.05},
+        "steps": {"from": 1, "to": 10}, "mem": {"from": 0.8, "to": 0.9, "step": 0.05},
         "NCCL_ALGO": ["Ring", "Tree", "absent"], "topk": [1, 2], "x": [True, "7B"],
     }  # fmt: skip
     assert sweep_file.pairs("--derive", ["d=steps + 1"], text=True) == {"d": "steps + 1"}
@@ -58,6 +58,12 @@ def test_values_as_flags() -> None:
 def test_infinity_is_no_value() -> None:
     with pytest.raises(InvalidFact, match=r"parameters\.a: inf is no value"):
         sweep_file.finite({"parameters": {"a": [1, float("inf")]}})
+
+
+@pytest.mark.parametrize("text", ["1..", "1..inf", "..5", "0.5..Infinity"])
+def test_a_range_without_an_end_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="it has no end"):
+        sweep_file.parameters([f"steps={text}"])
 
 
 @pytest.fixture

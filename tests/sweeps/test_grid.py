@@ -68,6 +68,7 @@ def test_constraints_leave_combinations_out() -> None:
     [
         ({"a": {"from": 1, "to": 5, "step": 0}}, {}, "never ends"),
         ({"a": {"from": 5, "to": 1}}, {}, "never ends"),
+        ({"a": {"from": 0.1, "to": 0.9}}, {}, "in steps of what"),
         ({"a": {"from": 1, "to": 10**9}}, {}, "1000 are the most"),
         ({"a": {"from": 1, "to": 100}, "b": {"from": 1, "to": 100}}, {}, "More than 1000 combinations"),
         ({"a": {"from": 1, "to": 900}, "b": {"from": 1, "to": 900}}, {}, "have 810000 combinations"),

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import typer
 
+from sitrepd.figures import short_text
+
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
@@ -141,14 +143,14 @@ def duration(seconds: float) -> str:
 
 def measures(metrics: Mapping[str, Any] | None) -> str:
     """Metrics on one line: output_throughput 94.0 tok/s."""
-    return ", ".join(f"{name} {measure(value)}" for name, value in (metrics or {}).items())
+    return ", ".join(f"{name} {measure(value, short_text)}" for name, value in (metrics or {}).items())
 
 
-def measure(told: Mapping[str, Any] | Decimal | int | None) -> str:
+def measure(told: Mapping[str, Any] | Decimal | int | None, number: Callable[[Any], str] = str) -> str:
     if told is None:
         return ""
     value, unit = (told.get("value"), told.get("unit")) if isinstance(told, Mapping) else (told, None)
-    return f"{value} {unit}" if unit else f"{value}"
+    return f"{number(value)} {unit}" if unit else number(value)
 
 
 def setting(value: Any) -> str:

@@ -9,6 +9,7 @@ import typer
 from sitrepd.cli import output, values
 from sitrepd.cli.nouns import Field, NounTable, add_verbs
 from sitrepd.cli.verbs import Cli, noun, verb
+from sitrepd.figures import short_text
 
 TABLE = NounTable(
     "reference",
@@ -63,7 +64,8 @@ def _say(told: dict[str, Any]) -> None:
         output.say(told["why"])
         return
     output.table(told["sides"], (
-        ("METRIC", "metric"), ("PUBLISHED", "theirs"), ("OWN", "ours"), ("UNIT", "unit"), ("DIFFERENCE", "difference"),
+        ("METRIC", "metric"), ("PUBLISHED", "theirs"), ("OWN", lambda told: short_text(told["ours"])),
+        ("UNIT", "unit"), ("DIFFERENCE", "difference"),
         ("", "verdict"), ("OF", "id"), ("CONFIGURATION", "label"),
     ))  # fmt: skip
     titles = {"Differs": "differs", "Known of one side alone": "unknown", "Not measured here": "missing"}

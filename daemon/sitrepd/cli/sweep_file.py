@@ -15,6 +15,7 @@ import typer
 
 from sitrepd.errors import InvalidFact
 
+_ENDLESS = re.compile(r"-?\d[\d.]*\.\.(?:inf(?:inity)?)?|\.\.-?\d[\d.]*", re.IGNORECASE)
 _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:/(-?\d+(?:\.\d+)?))?")
 
 
@@ -57,8 +58,10 @@ def parameters(told: Sequence[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"--vary {one!r}: write NAME=1..10 or NAME=VALUE,VALUE.")
         between = _RANGE.fullmatch(text)
         if between:
-            first, last, step = (_number(part) if part else 1 for part in between.groups())
-            found[name] = {"from": first, "to": last, "step": step}
+            ends = zip(("from", "to", "step"), between.groups(), strict=True)
+            found[name] = {end: _number(part) for end, part in ends if part}
+        elif _ENDLESS.fullmatch(text):
+            raise typer.BadParameter(f"--vary {one!r}: it has no end; write {name}=1..10.")
         else:
             found[name] = [value(part) for part in text.split(",")]
     return found

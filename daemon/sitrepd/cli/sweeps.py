@@ -252,17 +252,23 @@ def extend(
     if trials is not None:
         told["trials"] = trials
     answer = cli.client.post(f"/sweeps/{sweep}/extend", told)
-    cli.show(answer, lambda told: output.say(f"{len(told['added'])} trials added; {told['sweep']['left']} are left."))
+    cli.show(answer, lambda told: output.say(_extended(len(told["added"]), told["sweep"]["left"])))
+
+
+def _extended(added: int, left: int) -> str:
+    return f"{added} trial{'s' * (added != 1)} added; {left} {'is' if left == 1 else 'are'} left."
 
 
 def _spelled(told: Any) -> list[Any]:
     """The values of a range one by one."""
     if isinstance(told, list):
         return told
-    count = int((told["to"] - told["from"]) / told["step"]) + 1 if told["step"] else 0
+    whole = isinstance(told["from"], int) and isinstance(told["to"], int)
+    step = told.get("step", 1 if whole else 0)
+    count = int((told["to"] - told["from"]) / step) + 1 if step else 0
     if not 0 < count <= 1000:
-        raise typer.BadParameter(f"from {told['from']} to {told['to']} in steps of {told['step']} is no range.")
-    return [round(told["from"] + told["step"] * at, 10) for at in range(count)]
+        raise typer.BadParameter(f"from {told['from']} to {told['to']} in steps of {step} is no range.")
+    return [round(told["from"] + step * at, 10) for at in range(count)]
 
 
 @verb(app, "retry")

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from sitrepd import __version__
 from sitrepd.clock import iso, utc_now
 from sitrepd.dashboard import assets, words
+from sitrepd.figures import short_text
 from sitrepd.paths import resource_dir
 from sitrepd.storage import ids
 
@@ -47,6 +48,7 @@ def environment(templates_dir: Path | None) -> Environment:
         "count": words.count,
         "linked": _linked,
         "shown": _shown,
+        "short_text": short_text,
     }
     env.globals |= {"asset": assets.url, "version": __version__, "edition": assets.edition()}
     return env

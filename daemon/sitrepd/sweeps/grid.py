@@ -132,6 +132,8 @@ def _range(name: str, told: RangeIn) -> list[Any]:
     first, last, step = (Decimal(one) for one in (told.first, told.last, told.step))
     if step == 0 or (last - first) / step < 0:
         raise InvalidFact(f"parameters.{name}: from {first} to {last} in steps of {step} never ends.")
+    if "step" not in told.model_fields_set and any(one != one.to_integral_value() for one in (first, last)):
+        raise InvalidFact(f"parameters.{name}: from {first} to {last} in steps of what? Only whole numbers need none.")
     count = int((last - first) / step) + 1
     if count > MOST_TRIALS:
         raise InvalidFact(f"parameters.{name}: {count} values are too many; {MOST_TRIALS} are the most.")

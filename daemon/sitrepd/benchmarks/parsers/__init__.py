@@ -17,6 +17,7 @@ from sitrepd.benchmarks.parsers.vllm import is_vllm, parse_vllm
 
 __all__ = ["BenchmarkFileError", "ParsedBenchmark", "ServerFacts", "is_printed", "read_results"]
 
+_A_MAPPING = "a mapping: `sitrep bench mapping add NAME output_throughput=COLUMN …`, then --mapping NAME"
 _KNOWN = (
     "a result of sglang.bench_serving, bench_one_batch_server, vllm bench serve, guidellm, aiperf or bench_eagle3; "
     "for anything else, make a mapping with `sitrep bench mapping add`"
@@ -32,6 +33,8 @@ def read_results(data: bytes, filename: str, *, mixed: bool = True) -> list[Pars
     """
     if is_printed(data):
         return parse_printed(data, filename)
+    if filename.lower().endswith((".csv", ".tsv")):
+        raise BenchmarkFileError(filename, None, "nothing says what the columns of this table are", _A_MAPPING)
     found = [run for line, document in documents(data, filename) for run in _runs(document, data, filename, line)]
     if not mixed:
         _must_be_alike(found, filename)

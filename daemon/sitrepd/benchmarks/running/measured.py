@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -17,7 +17,6 @@ from sitrepd.redact import redact_text
 
 _MOST_BYTES = 64 << 20
 _LAST_LINES = 3
-_ERROR = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Timeout): \S")
 _NO_SETTINGS = "The file does not say which settings the server had."
 _LIFE = "accept_length is the average since the server started, not of this run."
 
@@ -64,9 +63,19 @@ def last_words(printed: Path) -> str:
 def said(folder: Path) -> str:
     """The last that a tool printed, and the last error of its own log, which may be all that tells the cause."""
     printed = last_words(folder / "output.log")
-    errors = [line for line in _read(folder / DIARY).decode("utf-8", "replace").splitlines() if _ERROR.match(line)]
+    errors = list(_logged(_read(folder / DIARY).splitlines()))
     own = f" Its own log has last: {redact_text(errors[-1])[:600]}" if errors else ""
     return f" It printed last: {printed or 'nothing'}{own}"
+
+
+def _logged(lines: Sequence[bytes]) -> Iterator[str]:
+    """The exceptions of a log that loguru wrote as JSON, one object a line; the last may be cut short."""
+    for line in lines:
+        try:
+            told = json.loads(line)["record"]["exception"]
+            yield f"{told['type']}: {told['value']}"
+        except (ValueError, KeyError, TypeError):
+            continue
 
 
 def completed(
