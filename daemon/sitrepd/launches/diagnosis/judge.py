@@ -157,6 +157,9 @@ def _first_of(counted: list[Found]) -> Found | None:
     follows = _after_symptom(counted, _first(counted, "follows"))
     if follows is not None and plain is not None and _is_told_after_its_end(follows, plain):
         return plain
+    lost = _first(counted, "secondary") if follows is not None and _is_abort(follows) else None
+    if lost is not None and follows is not None and plain is None and _led_to(lost, follows):
+        return lost
     if follows is not None and (plain is None or not plain.incident.causes or follows.number < plain.number):
         return follows
     return plain or _first(counted, "secondary")
@@ -164,7 +167,7 @@ def _first_of(counted: list[Found]) -> Found | None:
 
 def _told_better(first: Found, counted: Iterable[Found]) -> Found:
     """A library may print an error whose place in the code only the exception that follows tells."""
-    if first.case is None or first.case.render(first.case.rule.category) != "unknown":
+    if first.case is None or not _is_unsure(first.case):
         return first
     return next(
         (
@@ -173,10 +176,14 @@ def _told_better(first: Found, counted: Iterable[Found]) -> Found:
             if one.case is not None
             and one.case.rule is first.case.rule
             and 0 < one.number - first.number <= _MIXED_LINES
-            and one.case.render(one.case.rule.category) != "unknown"
+            and not _is_unsure(one.case)
         ),
         first,
     )
+
+
+def _is_unsure(case: Case) -> bool:
+    return not case.is_placed or case.render(case.rule.category) == "unknown"
 
 
 def lend_frames(found: list[Found], known: Known) -> None:
@@ -185,7 +192,7 @@ def lend_frames(found: list[Found], known: Known) -> None:
     if cut is None:
         return
     for one in found:
-        unsure = one.case is None or one.case.render(one.case.rule.category) == "unknown"
+        unsure = one.case is None or _is_unsure(one.case)
         if unsure and one.incident.kind == "traceback" and not one.incident.frames:
             one.incident.frames, one.incident.code = cut.frames, cut.code
             one.incident.who = one.incident.who or cut.who
@@ -223,6 +230,22 @@ def _is_of_exit(one: Found) -> bool:
     return one.incident.kind == "line" and bool(_EXIT.search(one.case.found.string))
 
 
+def _is_abort(one: Found) -> bool:
+    """Whether a process gave up by itself, as it does after an exception, and not of a fault of memory."""
+    return (
+        one.case is not None
+        and one.case.rule.category == "segfault"
+        and re.search(r"Aborted|SIGABRT|terminate called|-6\b|code 134", one.case.found[0]) is not None
+    )
+
+
+def _led_to(lost: Found, abort: Found) -> bool:
+    """Whether an exception of a worker, which says that its connection is lost, stands shortly before."""
+    incident = lost.incident
+    fatal = incident.weight == "fatal" and bool(incident.causes)
+    return fatal and 0 < abort.number - incident.number <= _MIXED_LINES
+
+
 def _is_told_after_its_end(follows: Found, plain: Found) -> bool:
     """Output of several processes is mixed: the end of a worker may be told before its own exception."""
     return (
@@ -250,6 +273,8 @@ def _counts(one: Found, signs: Signs) -> bool:
         return False
     if signs.stop_at and incident.number > signs.stop_at:
         return False
+    if signs.fell_at and one.case is not None and _is_shells_word(one.case):
+        return False
     if one.case is not None and one.case.rule.category in _OF_THE_FALL and 0 < signs.fell_at < incident.number:
         return False
     if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
@@ -267,6 +292,31 @@ def _counts(one: Found, signs: Signs) -> bool:
     return not signs.goes_on_between(incident.last, 1 << 62)
 
 
+def _is_shells_word(case: Case) -> bool:
+    """SGLang's launcher ends itself with SIGKILL after any failure of a child, which a shell then tells."""
+    return case.rule.category == "host_oom_killed" and re.match(r"^(?:Killed|已杀死)|Killed ", case.found[0]) is not None
+
+
 def of_requests(found: list[Found]) -> Found | None:
-    """Something that befell a request while the server lived on."""
-    return next((one for one in found if one.case is not None and one.case.rule.alive), None)
+    """Something that befell a request while the server lived on: rather what says why than a bare status."""
+    alive = [one for one in found if one.case is not None and one.case.rule.alive]
+    told = [one for one in alive if one.case is not None and one.case.rule.standing == "primary"]
+    return next(iter(told or alive), None)
+
+
+def of_health(found: list[Found]) -> Found | None:
+    """Failed health checks of a server that lived on, where there were several."""
+    failed = [one for one in found if one.case is not None and one.case.rule.category == "health_check_failed"]
+    return failed[0] if len(failed) > 1 else None
+
+
+def of_threads(found: list[Found]) -> Found | None:
+    """An exception of one request that no rule explains."""
+    return next(
+        (
+            one
+            for one in found
+            if one.case is None and one.incident.causes and one.incident.weight == "mild" and one.incident.who == "request"
+        ),
+        None,
+    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
-_WHY = r"Permission denied|cannot execute[^\n]*|Exec format error|No such file or directory|(?:\S+: )?bad interpreter[^\n]*"
+_WHY = (
+    r"Permission denied|cannot execute[^\n]*|Exec format error|No such file or directory"
+    r"|(?:\S+: )?bad interpreter[^\n]*"
+)
 _NAME = r"(?!\S+\.(?:log|out|err|txt)\b)[^'’\s:]+"
 """What is executed; a file that output was to go to is refused in the same words."""
 _STARTERS = "env|setsid|nice|nohup|timeout|stdbuf|taskset|ionice|chrt|setpriv|unshare|sudo|script|xargs"
