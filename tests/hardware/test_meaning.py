@@ -13,7 +13,7 @@ from tests.daemons import application
 
 from sitrepd.benchmarks.models import Benchmark
 from sitrepd.clock import utc_now
-from sitrepd.hardware import newest, past
+from sitrepd.hardware import newest, past, sealing, series
 from sitrepd.hardware.meaning import gpus_of, summarised, throttled
 from sitrepd.hardware.models import Host
 from sitrepd.hardware.spans import mark
@@ -76,6 +76,36 @@ def test_figures_energy_and_seconds_by_reason(client: TestClient) -> None:
     assert found.gpus[1].throttled_s == {"power cap": 70, "thermal (software)": 12}
     assert found.energy_j == 144_120
     assert found.joules_per_output_token == pytest.approx(144_120 / 7212)
+
+
+def test_what_was_not_sampled_costs_no_energy(client: TestClient) -> None:
+    """A time that began long before the daemon did, one it did not see the middle of, and one of minutes."""
+    since, until = START - timedelta(days=400), UNTIL + timedelta(days=10)
+    [gpu] = read(client, lambda db: summarised(db, 77, [2], since, until)).gpus
+    # A sample stands for half a minute at the most, as the first and the last do here.
+    assert gpu.energy_j == pytest.approx(602 * (30 + 119 + 30))
+    assert gpu.throttled_s == {"power cap": pytest.approx(70 / 120 * 179, abs=0.1)}
+    assert read(client, lambda db: summarised(db, 77, [2], since, START)).gpus == []
+
+    runtime_of(client).store.write(_holed)
+    holed = read(client, lambda db: series.sampled_s(db, 81, 0, START, START + timedelta(seconds=1000)))
+    assert holed == pytest.approx(90 + 30 + 90 + 10)
+
+    def seal(db: Session) -> None:
+        while (sealed := sealing.seal(db, 81, 0, 50)) is not None:
+            sealing.write(db, sealed)
+
+    runtime_of(client).store.write(seal)
+    day = read(client, lambda db: series.sampled_s(db, 81, 0, START - timedelta(hours=6), START + timedelta(hours=6)))
+    assert day == pytest.approx(2 * 120)
+
+
+def _holed(db: Session) -> None:
+    """Every ten seconds for a minute and a half, twice, with a quarter of an hour between."""
+    db.add(Host(id=81, name="other", provenance="observed"))
+    db.flush()
+    seconds = (*range(0, 100, 10), *range(900, 1000, 10))
+    newest.add(db, [_row(0, second) | {"host_id": 81} for second in seconds])
 
 
 def test_what_is_worth_a_mark(client: TestClient) -> None:

@@ -39,7 +39,7 @@ class GpuSummary(BaseModel):
     index: int
     samples: int
     metrics: dict[str, Figures]
-    energy_j: float | None = Field(None, description="Mean power times the time.")
+    energy_j: float | None = Field(None, description="Mean power times the time in which it was sampled.")
     throttled_s: dict[str, float] = Field(
         default_factory=dict, description="Seconds by what held its clocks down, a power cap too."
     )
@@ -90,12 +90,13 @@ def _gpu(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) 
     metrics = {name: _figures(one) for name, one in found.items() if one is not None}
     if not metrics:
         return None
-    power, seconds = metrics.get("power_w"), (until - since).total_seconds()
+    power = metrics.get("power_w")
+    known_s = series.sampled_s(db, host_id, gpu, since, until) if power else 0.0
     return GpuSummary(
         index=gpu,
         samples=max(one.samples for one in found.values() if one is not None),
         metrics=metrics,
-        energy_j=None if power is None else round(power.mean * seconds, 1),
+        energy_j=None if power is None else round(power.mean * known_s, 1),
         throttled_s=throttled_s(db, host_id, gpu, since, until),
     )
 
@@ -113,7 +114,7 @@ def throttled_s(db: Session, host_id: int, gpu: int, since: datetime, until: dat
     share = series.throttled_share(db, host_id, gpu, since, until)
     if not share:
         return {}
-    samples, seconds = sum(held.values()) / share, (until - since).total_seconds()
+    samples, seconds = sum(held.values()) / share, series.sampled_s(db, host_id, gpu, since, until)
     return {word: round(count / samples * seconds, 1) for word, count in counts.most_common()}
 
 

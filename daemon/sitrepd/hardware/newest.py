@@ -85,6 +85,11 @@ def values(db: Session, host_id: int, gpu: int, name: str, since: int, until: in
     return [float(value) for value in db.connection().execute(_of_metric(name), told).scalars()]
 
 
+def times(db: Session, host_id: int, gpu: int, since: int, until: int) -> list[int]:
+    told = {"host": host_id, "gpu": gpu, "since": since, "until": until}
+    return list(db.connection().execute(_of_times(), told).scalars())
+
+
 def masks(db: Session, host_id: int, gpu: int, since: int, until: int) -> list[tuple[int | None, int]]:
     """(why the clocks were not higher, in how many samples)"""
     told = {"host": host_id, "gpu": gpu, "since": since, "until": until}
@@ -106,6 +111,11 @@ def _statement(names: tuple[str, ...]) -> Any:
 @cache
 def _of_metric(name: str) -> Any:
     return _within(select(_column(name)).where(_column(name).is_not(None)))
+
+
+@cache
+def _of_times() -> Any:
+    return _within(select(AT)).order_by(AT)
 
 
 @cache

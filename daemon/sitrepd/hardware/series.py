@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from math import floor
-from operator import mul
+from operator import mul, sub
+from statistics import median
 
 from sqlmodel import Session
 
@@ -20,10 +21,14 @@ from sitrepd.hardware.older import Level, levels, some_of, tier_for
 from sitrepd.hardware.quantities import MINUTES, RAW, REASONS
 from sitrepd.storage.types import to_ms
 
-__all__ = ["Columns", "Summary", "columns", "known_gpus", "latest", "summary", "throttled_share", "throttling"]
+__all__ = [
+    "Columns", "Summary", "columns", "known_gpus", "latest", "sampled_s", "summary", "throttled_share", "throttling",
+]  # fmt: skip
 
 # A longer time is summed up from its minutes, whose means would not do for percentiles.
 _RAW_AT_MOST_MS = 4 * 3600 * 1000
+# So long a sample stands for the time around it, of a machine that is sampled no more seldom.
+_STANDS_MS, _STANDS_SAMPLES = 30_000, 2.5
 _PERCENTILES = (5, 50, 95, 99)
 
 
@@ -68,6 +73,25 @@ def summary(db: Session, host_id: int, gpu: int, metric: str, since: datetime, u
     if to_ms(until) - to_ms(since) > _RAW_AT_MOST_MS:
         means = some_of(db, host_id, gpu, to_ms(since), to_ms(until), metric) or means
     return Summary(round(sum(weights)), min(lows), mean, max(highs), *_percentiles(means))
+
+
+def sampled_s(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> float:
+    """How much of the time is known: what the daemon did not see is none of it."""
+    start, end, known = to_ms(since), to_ms(until), 0.0
+    at_ms: list[int] = []
+    for level in _levels(db, host_id, gpu, since, until, ()):
+        if level.step_s == RAW:
+            at_ms += level.at_ms
+            continue
+        step_ms = 1000 * level.step_s
+        known += sum(min(at + step_ms, end) - max(at, start) for at in level.at_ms)
+        start = max(start, level.at_ms[-1] + step_ms)
+    at_ms = sorted(at for at in (*at_ms, *newest.times(db, host_id, gpu, start, end)) if at >= start)
+    if at_ms:
+        steps = [*map(sub, at_ms[1:], at_ms)]
+        most = max(_STANDS_MS, _STANDS_SAMPLES * median(steps) if steps else 0)
+        known += sum(min(step, most) for step in (at_ms[0] - start, *steps, end - at_ms[-1]))
+    return known / 1000
 
 
 def throttling(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> dict[str, int]:
