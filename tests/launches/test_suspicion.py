@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +19,9 @@ from sitrepd.launches.engines import base as e
 from sitrepd.launches.engines import engine_named
 from sitrepd.launches.follow import LogFollower
 from sitrepd.launches.launchers.base import Launched
-from sitrepd.launches.processes import TreeCounters, identify
+from sitrepd.launches.processes import Stat, TreeCounters, identify, read_stat
 from sitrepd.launches.stillness import Stillness
-from sitrepd.launches.suspicion import Pulse, Standing, Suspicion, words
+from sitrepd.launches.suspicion import Pulse, Standing, Suspicion, halted, words
 from sitrepd.launches.watch import Watch
 
 LEAST_S = 120.0
@@ -151,3 +153,26 @@ def _watch(folder: Path, elapsed_s: float) -> Watch:
 
 def _step(watch: Watch) -> list[e.LogEvent]:
     return watch.step().events
+
+
+def test_a_stopped_rank_is_named_with_what_lets_it_go_on() -> None:
+    """The others wait for it, and stand as still as it does."""
+    with subprocess.Popen(["sleep", "600"]) as stopped, subprocess.Popen(["sleep", "600"]) as waiting:
+        try:
+            stopped.send_signal(signal.SIGSTOP)
+
+            def tree() -> dict[int, Stat]:
+                found = [read_stat(pid) for pid in (stopped.pid, waiting.pid)]
+                return {stat.pid: stat for stat in found if stat is not None}
+
+            ranks = {"TP0": waiting.pid, "TP1": stopped.pid}
+            told = wait_until(lambda: halted(tree(), ranks))
+            assert told == (
+                f"TP1 (pid {stopped.pid}) is stopped (SIGSTOP, or a debugger): kill -CONT {stopped.pid} lets it go on."
+            )
+            said = words("Distributed init", "", Standing(300, 130, False), None, ranks, utc_now(), told)
+            assert f"stand still. {told} Look with: py-spy dump --pid {waiting.pid} (TP0)" in said
+        finally:
+            stopped.kill()
+            waiting.kill()
+    assert halted({}, {}) == ""

@@ -46,7 +46,8 @@ class Stillness:
         bar = watch.progress.get(phase.name)
         progress = f" at {bar.done} of {bar.total} {bar.unit}" if bar else ""
         ranks = suspicion.ranks(tree, watch.launched.identity.pid)
-        return suspicion.words(phase.title, progress, standing, usual, ranks, utc_now())
+        halted = suspicion.halted(tree, ranks)
+        return suspicion.words(phase.title, progress, standing, usual, ranks, utc_now(), halted)
 
 
 def of(runtime: Runtime, estimates: Estimates, watch: Watch) -> Stillness:

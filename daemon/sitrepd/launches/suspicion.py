@@ -27,6 +27,7 @@ _SLOWEST_LOOK_S = 5.0
 _IDLE_CORES, _IDLE_CORES_EACH = 0.05, 0.01
 _DISK_BYTES, _READ_BYTES = 64 * 1024, 1 << 20
 _MOST_RANKS = 16
+_HALTED = ("T", "t")
 _WORKER = re.compile(r"(?:sglang::)?scheduler(?:_(?P<sglang>\w+))?|VLLM::(?P<vllm>\w+)")
 
 
@@ -130,7 +131,13 @@ def pulse(log_bytes: int, pids: Collection[int], gpu_bytes: int | None) -> Pulse
 
 
 def words(
-    title: str, progress: str, standing: Standing, usual_s: float | None, ranks: Mapping[str, int], now: datetime
+    title: str,
+    progress: str,
+    standing: Standing,
+    usual_s: float | None,
+    ranks: Mapping[str, int],
+    now: datetime,
+    halted: str = "",
 ) -> str:
     """One line for a person: what stands, since when, what is usual, and the commands that look at it."""
     told = f"{title} has not moved since {since(now, standing.still_s)}{progress}: "
@@ -140,7 +147,7 @@ def words(
         told += "its log, processors, disks and GPU memory stand still."
     if usual_s is not None:
         told += f" Earlier starts took {_time(usual_s)} for it."
-    return f"{told} {look_with(ranks)}".rstrip()
+    return " ".join(part for part in (told, halted, look_with(ranks)) if part)
 
 
 def since(now: datetime, seconds: float) -> str:
@@ -165,6 +172,17 @@ def ranks(tree: Mapping[int, Stat], main: int) -> dict[str, int]:
             label = match["sglang"] or match["vllm"] or "scheduler"
             found.setdefault(label, pid)
     return dict(sorted(found.items())) or {"": main}
+
+
+def halted(tree: Mapping[int, Stat], ranks: Mapping[str, int]) -> str:
+    """Which processes a signal or a debugger has stopped, and what lets them go on."""
+    labels = {pid: rank for rank, pid in ranks.items()}
+    stopped = [pid for pid, stat in sorted(tree.items()) if stat.state in _HALTED]
+    if not stopped:
+        return ""
+    named = ", ".join(f"{labels.get(pid) or tree[pid].name} (pid {pid})" for pid in stopped[:_MOST_RANKS])
+    are, it = ("is", "it") if len(stopped) == 1 else ("are", "them")
+    return f"{named} {are} stopped (SIGSTOP, or a debugger): kill -CONT {' '.join(map(str, stopped))} lets {it} go on."
 
 
 def _time(seconds: float) -> str:
