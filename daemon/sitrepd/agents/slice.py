@@ -42,8 +42,9 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.agents.call import Afterwards
     from sitrepd.agents.mcp.door import served
+    from sitrepd.agents.warm import Warm
 
-    return (Afterwards(runtime), served(runtime))
+    return (Afterwards(runtime), served(runtime), Warm(runtime))
 
 
 SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, services=_services, busy=_busy)

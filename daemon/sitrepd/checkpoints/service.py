@@ -124,6 +124,11 @@ class Checkpoints:
             return row.markdown
         return render(_known(row), form, budget, self.templates)
 
+    def try_out(self, session_id: int) -> None:
+        """Collect and write a checkpoint that nobody gets: the next one then finds its templates and most texts."""
+        collected, _ = self._collect(session_id)
+        self._written(0, session_id, collected, "asked", None)
+
     def _collect(self, session_id: int) -> tuple[Collected, _Previous | None]:
         with self._runtime.store.read() as db:
             previous = _previous(db, session_id)
