@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sitrepd.launches.engines import _flags, _skim
-from sitrepd.launches.engines._sglang_parser import SglangParser
 from sitrepd.launches.engines.base import CommandFacts, LogParser, Probe, StopStep
 from sitrepd.redact import is_secret_name, redact_argv
 
@@ -79,6 +78,8 @@ class SglangEngine:
         )
 
     def parser(self, state: dict[str, Any] | None = None, *, tz: tzinfo | None = None) -> LogParser:
+        from sitrepd.launches.engines._sglang_parser import SglangParser
+
         return SglangParser(state, tz)
 
 

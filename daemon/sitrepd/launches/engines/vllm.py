@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sitrepd.launches.engines import _flags, _skim
-from sitrepd.launches.engines._vllm_parser import VllmParser
 from sitrepd.launches.engines.base import CommandFacts, LogParser, Probe, StopStep
 from sitrepd.redact import is_secret_name, redact_argv
 
@@ -68,6 +67,8 @@ class VllmEngine:
         )
 
     def parser(self, state: dict[str, Any] | None = None, *, tz: tzinfo | None = None) -> LogParser:
+        from sitrepd.launches.engines._vllm_parser import VllmParser
+
         return VllmParser(state, tz)
 
 
