@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,50 @@ def test_a_pipe_to_tee_is_the_file_that_tee_writes(tmp_path: Path) -> None:
         assert (target.kind, target.path, target.readable_path) == ("pipe", *[str(tmp_path / "a b.log")] * 2)
         assert target.note == f"through tee ({children['tee']})"
         os.killpg(shell.pid, 9)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sleep 50 2>&1 | grep --line-buffered -v noise > 'a b.log'",
+        "sleep 50 2>&1 | sed -u s/a/b/ | tee 'a b.log' | cat > /dev/null",
+        "sleep 50 2>&1 | cat | cat >> 'a b.log'",
+    ],
+)
+def test_a_pipe_is_followed_through_filters(tmp_path: Path, line: str) -> None:
+    with subprocess.Popen(["bash", "-c", line], cwd=tmp_path, start_new_session=True) as shell:
+        sleep = until(lambda: _children(shell.pid).get("sleep"))
+        target = until(lambda: (one := stdout_target(sleep)).path and one)
+        assert (target.kind, target.path) == ("pipe", str(tmp_path / "a b.log"))
+        os.killpg(shell.pid, 9)
+
+
+def test_what_another_program_makes_of_a_pipe_is_no_log(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        ["bash", "-c", "sleep 50 | python3 -c 'input()' > report.txt"], cwd=tmp_path, start_new_session=True
+    ) as shell:
+        children = until(lambda: len(kids := _children(shell.pid)) == 2 and "sleep" in kids and kids)
+        until((tmp_path / "report.txt").exists)
+        assert stdout_target(children["sleep"]).path is None
+        os.killpg(shell.pid, 9)
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="needs script (bsdutils)")
+def test_a_terminal_that_script_writes_down_is_its_file(tmp_path: Path) -> None:
+    words = ["script", "-qfc", "sleep 50", "a b.log"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    ) as shell:
+        sleep = until(lambda: _below(shell.pid).get("sleep"))
+        target = until(lambda: (one := stdout_target(sleep)).path and one)
+        assert (target.kind, target.path) == ("terminal", str(tmp_path / "a b.log"))
+        os.kill(sleep, 9)
+
+
+def _below(pid: int) -> dict[str, int]:
+    """Children and theirs, by name."""
+    found = _children(pid)
+    return found | {name: child for one in found.values() for name, child in _children(one).items()}
 
 
 def _children(pid: int) -> dict[str, int]:

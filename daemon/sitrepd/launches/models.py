@@ -72,6 +72,10 @@ class Launch(FactRow, table=True):
     def pid(self) -> int | None:
         return (self.process or {}).get("pid")
 
+    @property
+    def log_problem(self) -> str | None:
+        return (self.process or {}).get("log_problem")
+
 
 class LaunchPhase(Row, table=True):
     __tablename__ = "launch_phase"
@@ -191,6 +195,7 @@ class LaunchPublic(LaunchFields, FactOut):
     suspect: str | None = Field(None, description="Why the present phase looks stuck.")
     watched: bool = Field(False, description="Whether it is a process on this host that is followed.")
     pid: int | None = None
+    log_problem: str | None = Field(None, description="Why there is no log to read.")
     settings: dict[str, Any] | None = Field(None, description="Settings in effect, as the engine printed them.")
     warnings: list[str] = Field(default_factory=list, description="What the engine changed of what was asked.")
     throughput: dict[str, Any] | None = Field(

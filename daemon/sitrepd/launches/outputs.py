@@ -10,12 +10,17 @@ from typing import Literal
 
 from sitrepd.launches.processes import read_stat
 
+_FILTERS = ("cat", "grep", "egrep", "sed", "awk", "gawk", "mawk", "perl", "ts", "tr", "cut", "tee")
+"""What passes its input on line by line, so that a log remains one."""
+_MOST_FILTERS = 4
+_MOST_ANCESTORS = 4
 OutputKind = Literal["file", "terminal", "pipe", "socket", "null", "closed", "unreadable"]
 
 
 @dataclass(frozen=True, slots=True)
 class OutputTarget:
-    """What a descriptor is; `path` names the file that the output ends up in (through tee too), if one is known.
+    """What a descriptor is; `path` names the file that the output ends up in, if one is known, through `tee`,
+    filters and `script` too.
 
     `readable_path` opens that same file from here, also when it was deleted or lies in another mount namespace.
     """
@@ -28,7 +33,7 @@ class OutputTarget:
 
 
 def stdout_target(pid: int, descriptor: int = 1) -> OutputTarget:
-    """The target of descriptor 1 (or 2) of a process; a pipe is followed to the file that its `tee` writes."""
+    """The target of descriptor 1 (or 2) of a process; a pipe is followed through `tee` and filters to their file."""
     link = f"/proc/{pid}/fd/{descriptor}"
     try:
         name, info = os.readlink(link), os.stat(link)
@@ -46,7 +51,7 @@ def stdout_target(pid: int, descriptor: int = 1) -> OutputTarget:
         return OutputTarget("socket", note="its output goes to a socket")
     if name == os.devnull:
         return OutputTarget("null", note="its output is thrown away")
-    return OutputTarget("terminal", note=f"its output goes to the terminal {name}")
+    return _terminal(pid, name)
 
 
 def _file(link: str, name: str, info: os.stat_result) -> OutputTarget:
@@ -61,16 +66,63 @@ def _file(link: str, name: str, info: os.stat_result) -> OutputTarget:
     return OutputTarget("file", path, path if same else link, deleted, note)
 
 
-def _pipe(name: str) -> OutputTarget:
+def _pipe(name: str, depth: int = 0) -> OutputTarget:
     for pid in _readers(name):
         process = read_stat(pid)
-        if process is None or process.name != "tee":
-            continue
-        for descriptor in _descriptors(pid):
-            target = stdout_target(pid, descriptor) if descriptor > 2 else None
-            if target and target.kind == "file":
-                return OutputTarget("pipe", target.path, target.readable_path, target.deleted, f"through tee ({pid})")
+        target = _through(pid, process.name, depth) if process is not None else None
+        if target is not None:
+            return target
     return OutputTarget("pipe", note="its output goes to a pipe, which only its reader can see")
+
+
+def _through(pid: int, name: str, depth: int) -> OutputTarget | None:
+    """Where what a reader takes goes on to: the file that `tee` writes, or the output of a filter."""
+    if name == "tee":
+        found = _written_by(pid)
+        if found is not None:
+            return _by(found, f"through tee ({pid})")
+    if name not in _FILTERS or depth >= _MOST_FILTERS:
+        return None
+    link = f"/proc/{pid}/fd/1"
+    try:
+        target, info = os.readlink(link), os.stat(link)
+    except OSError:
+        return None
+    if stat.S_ISREG(info.st_mode):
+        return _by(_file(link, target, info), f"through {name} ({pid})")
+    return _pipe(target, depth + 1) if stat.S_ISFIFO(info.st_mode) else None
+
+
+def _by(target: OutputTarget, note: str, kind: OutputKind = "pipe") -> OutputTarget:
+    return OutputTarget(kind, target.path, target.readable_path, target.deleted, note)
+
+
+def _written_by(pid: int) -> OutputTarget | None:
+    """The first file that a process has open for writing beside its own output."""
+    for descriptor in _descriptors(pid):
+        link = f"/proc/{pid}/fd/{descriptor}"
+        try:
+            writes = descriptor > 2 and bool(os.lstat(link).st_mode & stat.S_IWUSR)
+            name, info = os.readlink(link), os.stat(link)
+        except OSError:
+            continue
+        if writes and stat.S_ISREG(info.st_mode):
+            return _file(link, name, info)
+    return None
+
+
+def _terminal(pid: int, name: str) -> OutputTarget:
+    """A terminal that `script` has made for its child is written down in a file."""
+    parent = read_stat(pid)
+    for _ in range(_MOST_ANCESTORS):
+        parent = read_stat(parent.parent) if parent is not None else None
+        if parent is None or parent.pid <= 1:
+            break
+        if parent.name == "script":
+            found = _written_by(parent.pid)
+            if found is not None:
+                return _by(found, f"through script ({parent.pid})", "terminal")
+    return OutputTarget("terminal", note=f"its output goes to the terminal {name}")
 
 
 def _readers(pipe: str) -> Iterator[int]:

@@ -203,7 +203,7 @@ def read_log(
     """A piece of the server's log, from the end unless an offset is given."""
     row: Launch = facts.get(db, LAUNCH, fact_id)
     if not row.log_path:
-        raise UnknownId(f"No log is known of {fact_id}.")
+        raise UnknownId(f"No log is known of {fact_id}. {row.log_problem or ''}".rstrip())
     path = _log_file(row)
     if path.exists() and not path.is_file():  # a pipe would keep whoever opens it waiting
         raise Conflict(f"The log {path} is no file that can be read again.")
