@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,27 @@ def test_no_secret_is_left(bench: Bench) -> None:
     assert json.loads(told.content)["stats"] == {"tps": 94.5, "ttft_s": 0.25}
     kept = [path for path in bench.daemon.data_dir.rglob("*") if path.is_file()]
     assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]
+
+
+_WRITES_ITS_PATH = """
+import json, os, sys
+told = {"stats": {"tps": 1, "ttft_s": 1}, "done": 1, "path": os.environ["PATH"], "own": os.environ.get("OWN")}
+json.dump(told, open(sys.argv[1], "w"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "path"),
+    [(None, os.environ["PATH"]), ({"OWN": "x"}, os.environ["PATH"]), ({"OWN": "x", "PATH": "/bin"}, "/bin")],
+)
+def test_a_command_runs_in_its_callers_environment_or_the_launchs(
+    bench: Bench, env: dict[str, str] | None, path: str
+) -> None:
+    """A sweep and whoever asks by REST tell none, or a variable or two."""
+    job = bench.ended(bench.run(flags=[sys.executable, "-c", _WRITES_ITS_PATH, "{output}"], env=env)["id"])
+    assert job["state"] == "done", job
+    told = bench.daemon.client.get(f"/api/v1/benchmarks/{job['benchmarks'][0]}/original").json()
+    assert (told["path"], told["own"]) == (path, (env or {}).get("OWN"))
 
 
 def test_a_client_that_fails_says_what_it_printed(bench: Bench) -> None:

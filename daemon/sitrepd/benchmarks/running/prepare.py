@@ -114,7 +114,7 @@ def mapping_named(db: Session, name: str) -> Mapping[str, Any]:
 
 def _check_program(asked: BenchAsked, target: Target) -> None:
     word = asked.flags[0]
-    env = asked.env or target.env
+    env = target.around(asked.env or {})
     folder = Path(asked.cwd or target.cwd)
     if not folder.is_dir():
         raise InvalidFact(f"cwd: {folder} is no folder on this host.")

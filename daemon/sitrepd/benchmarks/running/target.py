@@ -52,6 +52,10 @@ class Target:
             env["OPENAI_API_KEY"] = self.api_key
         return env
 
+    def around(self, own: Mapping[str, str]) -> dict[str, str]:
+        """What a command runs in: a whole environment (it has a PATH) as it is, else the launch's with that added."""
+        return dict(own) if "PATH" in own else {**self.surroundings(), **own}
+
 
 def launch_row(db: Session, asked: str) -> Launch:
     """The launch of that public id."""

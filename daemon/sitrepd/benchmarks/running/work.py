@@ -171,7 +171,8 @@ class Work:
 
     def _request(self, ready: Prepared, call: tools.Call, folder: Path) -> LaunchRequest:
         own = self._asked.env or {}
-        env = {**(own if self._asked.tool == "command" and own else call.env), **own, **_extra(self._asked, call)}
+        around = ready.target.around(own) if self._asked.tool == "command" else {**call.env, **own}
+        env = {**around, **_extra(self._asked, call)}
         told = {name: _resolved(value, name) for name, value in env.items()}
         cwd = Path(self._asked.cwd or ready.target.cwd)
         return LaunchRequest(
