@@ -107,6 +107,11 @@ def test_the_tightest_cgroup_limit_counts(tmp_path, files: dict[str, str], limit
         ({".dockerenv": ""}, "docker"),
         ({"run/.containerenv": ""}, "podman"),
         ({"proc/1/cgroup": "0::/system.slice/kubepods-burstable.slice\n"}, "kubepods"),
+        ({".singularity.d/env/01-base.sh": "", "run/systemd/container": "lxc"}, "apptainer"),
+        ({"run/systemd/container": "systemd-nspawn\n"}, "systemd-nspawn"),
+        ({"proc/1/environ": "TERM=linux\0container=lxc\0HOME=/root\0", "proc/1/cgroup": "0::/\n"}, "lxc"),
+        ({"proc/1/environ": "mycontainer=x\0container=\0", "proc/1/cgroup": "0::/\n"}, None),
+        ({"proc/1/cgroup": "11:memory:/docker/0123\n0::/docker/0123\n"}, "docker"),
         ({"proc/1/cgroup": "0::/init.scope\n"}, None),
     ],
 )

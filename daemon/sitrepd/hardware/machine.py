@@ -111,6 +111,12 @@ def container_hint(root: Path = Path("/")) -> str | None:
         return "podman"
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return "kubernetes"
+    if (root / ".singularity.d").is_dir():
+        return "apptainer"
+    # As systemd.io/CONTAINER_INTERFACE has it: lxc, systemd-nspawn, wsl, …
+    first = re.search(r"(?:^|\0)container=(\w[\w.-]*)", read(root / "proc/1/environ") or "")
+    if told := read(root / "run/systemd/container") or (first[1] if first else None):
+        return told.splitlines()[0][:40]
     groups = read(root / "proc/1/cgroup") or ""
     match = re.search(r"docker|kubepods|libpod|lxc|containerd", groups)
     return match[0] if match else None
