@@ -105,7 +105,7 @@ def _left(told: dict[str, Any]) -> str:
 
 def say_status(told: dict[str, Any]) -> None:
     """The table of its trials, and what is to be said of them."""
-    output.say(f"{told['id']} {told.get('name') or ''}".rstrip() + f"{_is(told)}.")
+    output.say(f"{told['id']} {told.get('name') or ''}".rstrip() + f"{_is(told).removesuffix('.')}.")
     unit = f" {told['unit']}" if told.get("unit") else ""
     columns = (
         ("TRIAL", "id"), ("NAME", "name"), ("STATE", lambda one: _state(one)), ("LAUNCH", "launch"),

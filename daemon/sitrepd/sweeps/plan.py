@@ -85,7 +85,7 @@ def _plan(runtime: Runtime, asked: SweepAsked, metric: str) -> Plan:
     with runtime.store.read() as db:
         base = template.body_of(db, asked.template, asked.caller or CallerIn())
         template.check_startable(_without_placeholders(base, found[0]))
-        bodies = [_body(base, one) for one in found[:_LISTED]]
+        bodies = [_body(base, one, at) for at, one in enumerate(found[:_LISTED], 1)]
         seen = _starts(db, bodies[0], runtime.host_id)
     hardware = runtime.live.get("hardware") or LiveHardware()
     look = Look(runtime.store, hardware, runtime.settings.data_dir / "flags", runtime.host_id, flags_timeout_s=_FLAGS_S)
@@ -111,9 +111,10 @@ def _without_placeholders(base: LaunchCreate, one: Combination) -> LaunchCreate:
     return template.trial_body(base, one.settings, "W0-0")
 
 
-def _body(base: LaunchCreate, one: Combination) -> LaunchCreate:
+def _body(base: LaunchCreate, one: Combination, at: int) -> LaunchCreate:
+    """The sweep has no number yet, which its logs will be named by."""
     try:
-        return template.trial_body(base, one.settings, "W0-0", one.label)
+        return template.trial_body(base, one.settings, f"Wn-{at}", one.label)
     except SitrepError as error:
         raise InvalidFact(f"Trial {one.label}: {error.detail}") from error
 
