@@ -60,6 +60,20 @@ def test_infinity_is_no_value() -> None:
         sweep_file.finite({"parameters": {"a": [1, float("inf")]}})
 
 
+@pytest.mark.parametrize("value", ["2026-12-01", "12:30:00", "2026-12-01T12:30:00Z"])
+def test_a_date_is_no_setting(tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.toml").write_text(f"[parameters]\na = [{value}]\n")
+    with pytest.raises(InvalidFact, match=r"parameters\.a: .* write it in quotes"):
+        sweep_file.finite(sweep_file.read_file(str(tmp_path / "a.toml")))
+
+
+@pytest.mark.parametrize("text", ["benchmarks = 5", "benchmarks = [1]", 'benchmarks = "quick"'])
+def test_benchmarks_are_tables(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.toml").write_text(text)
+    with pytest.raises(InvalidFact, match="are no tables"):
+        sweep_file.read_file(str(tmp_path / "a.toml"))
+
+
 @pytest.mark.parametrize("text", ["1..", "1..inf", "..5", "0.5..Infinity"])
 def test_a_range_without_an_end_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="it has no end"):

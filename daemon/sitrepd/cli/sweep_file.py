@@ -28,6 +28,9 @@ def read_file(path: str) -> dict[str, Any]:
     told = _yaml(path, text) if path.endswith((".yaml", ".yml")) else _toml(path, text)
     if not isinstance(told, dict):
         raise InvalidFact(f"{path} holds no table: a sweep has [template], [parameters] and [[benchmarks]].")
+    measured = told.get("benchmarks", [])
+    if not isinstance(measured, list) or not all(isinstance(one, dict) for one in measured):
+        raise InvalidFact(f"benchmarks in {path} are no tables: write [[benchmarks]].")
     return told
 
 
@@ -102,7 +105,7 @@ def with_caller(told: dict[str, Any], around: dict[str, Any] | None) -> dict[str
 
 
 def finite(told: Any, where: str = "") -> None:
-    """TOML has inf and nan, JSON has not."""
+    """TOML has inf, nan and dates, YAML has sets too; JSON has none of them."""
     if isinstance(told, dict):
         for name, one in told.items():
             finite(one, f"{where}.{name}" if where else str(name))
@@ -111,3 +114,5 @@ def finite(told: Any, where: str = "") -> None:
             finite(one, where)
     elif isinstance(told, float) and told - told != 0:
         raise InvalidFact(f"{where}: {told} is no value.")
+    elif not isinstance(told, str | int | float | None):
+        raise InvalidFact(f"{where}: {told!s:.40} is no text and no number: write it in quotes.")
