@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from tests.agents.calling import API, CONVERSATION, call, context, facts, hook, payload
 from tests.helpers import wait_until
+
+from sitrepd.agents import waking
+from sitrepd.notices.news import News
 
 CLIENT = "claude-code"
 
@@ -259,3 +263,30 @@ def test_what_was_heard_of_each_client_is_listed(session: TestClient) -> None:
     assert found[CLIENT]["calls"] == {"session-start": 1}
     assert "seen_at" in found[CLIENT]
     assert found["codex"]["calls"] == {}
+
+
+def test_what_ends_while_it_is_looked_for_is_told_the_next_time(
+    session: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = session.post(f"{API}/sweeps", json={"name": "steps", "state": "running"}).json()["id"]
+    runs, look = [True], waking.news
+
+    async def ends_meanwhile(*told: Any) -> News:
+        found = await look(*told)
+        runs.clear()
+        return found
+
+    async def is_awaited(_: Any) -> bool:
+        return bool(runs)
+
+    monkeypatch.setattr(waking, "news", ends_meanwhile)
+    monkeypatch.setattr(waking, "_is_awaited", is_awaited)
+
+    def ask(since: str) -> str:
+        answer = session.post(f"{API}/hooks/{CLIENT}/Waiting?by=1.1&since={since}", json=payload("Stop"))
+        return answer.text
+
+    told, _, since = ask("").partition(" ")
+    assert told == "since"
+    session.patch(f"{API}/sweeps/{sweep}", json={"state": "done"}).raise_for_status()
+    assert ask(since).startswith(f"Sitrep: Sweep {sweep} steps is done")

@@ -37,14 +37,16 @@ async def waiting(call: Call) -> Answer:
     known: dict[str, Waiting] = call.runtime.live.setdefault(_HERE, {})
     name = call.place.conversation or ""
     known[name] = asking
-    patience_s = PIECE_S if asking.asks_again and await _is_awaited(call) else 0
+    # Asked before it is looked: what ends meanwhile is among the news then, or among those of the next time.
+    is_awaited_still = await _is_awaited(call)
+    patience_s = PIECE_S if asking.asks_again and is_awaited_still else 0
     found = await news(call.runtime, call.session_id, asking.since, patience_s)
     if known.get(name) is not asking:
         return NOTHING
     if found.notices:
         del known[name]
         return Answer("Sitrep: " + "\n".join(f"{one.title}. {one.text}" for one in found.notices))
-    if not await _is_awaited(call):
+    if not is_awaited_still:
         del known[name]
         return NOTHING
     known[name] = Waiting(asking.by, found.since, time.monotonic())
