@@ -71,6 +71,16 @@ def test_failure_without_a_word_is_an_observation(daemon: Daemon, tmp_path: Path
     )
 
 
+def test_what_no_category_is_sure_of_may_be_told_all_the_same(daemon: Daemon, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    told.write_text("libgomp: Thread creation failed: Resource temporarily unavailable\nEOFError\n")
+    start(daemon, tmp_path, failing(tmp_path / "server.log", told))
+    [finding] = findings(daemon, 1)
+    assert (finding["kind"], finding["title"]) == ("observation", "No further thread or process could be started")
+    assert "ulimit -u" in finding["detail"]
+    assert daemon.client.get(f"/api/v1/launches/{finding['evidence'][0]}").json()["failure"] == finding["title"]
+
+
 def test_next_daemon_looks_into_what_the_last_one_could_not(daemon: Daemon, tmp_path: Path) -> None:
     start(daemon, tmp_path, failing(tmp_path / "server.log"))
     findings(daemon, 1)

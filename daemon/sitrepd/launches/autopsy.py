@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sitrepd.slices import Registry
 
 log = logging.getLogger(__name__)
+_VAGUE = ("The server failed", "A worker failed", "The engine waited in vain")
+"""What only says that something failed, or repeats an exception that the launch tells already."""
 _MARK = "diagnosed_at"
 _RECENT = timedelta(days=1)
 _AFTERWARDS = timedelta(seconds=10)
@@ -105,14 +107,14 @@ def _conclude(db: Session, registry: Registry, launch: Launch, told: Diagnosis) 
         if not sure:
             return {}
         launch.state, more = "failed", {"state": "failed", "before": "lost"}
-    if sure:
+    if sure or not told.summary.startswith(_VAGUE):
         launch.failure = redact.redact_text(told.summary)
     _find(db, registry, launch, ids.public_id("L", launch.id or 0), told, sure)
     return {"ended_as": launch.state, "failure": launch.failure, "category": told.category, **more}
 
 
 def _find(db: Session, registry: Registry, launch: Launch, public: str, told: Diagnosis, sure: bool) -> None:
-    title = told.summary if sure else launch.failure or told.summary
+    title = launch.failure or told.summary
     detail = " ".join(part for part in (told.cause, f"Fix: {told.fix}" if told.fix else "") if part)
     noun = registry.by_word["finding"]
     body = noun.create(

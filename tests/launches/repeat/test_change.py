@@ -75,6 +75,13 @@ def test_what_cannot_be_changed_is_refused_with_what_is_there() -> None:
         changed('bash -c "python -m s --tp $TP"', set={"tp": ["1"]})
 
 
+@pytest.mark.parametrize("name", ["env:NCCL_DEBUG", "NCCL DEBUG", "", "--", "-5", "a;b"])
+def test_what_is_no_flag_is_refused(name: str) -> None:
+    for change in (Change(set={name: ["1"]}), Change(unset=[name])):
+        with pytest.raises(InvalidFact, match="no name of a flag"):
+            change_argv(["server", "--port", "1"], change)
+
+
 def test_words_are_changed_as_words() -> None:
     argv = ["python", "-m", "s", "--model", "/a b", "--tp=8", "--bs", "1", "2"]
     change = Change({"tp": ["4"], "bs": ["8"], "x": ["1 2"], "model-path": ["/c"]}, env={"A": "1"})

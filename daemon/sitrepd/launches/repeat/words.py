@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sitrepd.errors import InvalidFact
 
 _NUMBER = re.compile(r"-\.?\d[\d.eE+-]*")
+_NAME = re.compile(r"-{0,2}[A-Za-z][\w.-]*")
 # Names that argparse takes for the same option.
 _SAME = (
     ("tp", "tp-size", "tensor-parallel-size"),
@@ -58,10 +59,17 @@ class Op:
 
 def operations(words: Sequence[Known], change: Change) -> list[Op]:
     """What to do with the words, in no order; raises InvalidFact for a flag to unset that is not there."""
+    for name in (*change.set, *change.unset):
+        _check(name)
     found = [op for name in change.unset for op in _without(words, name)]
     found += [Op(place, _end(words, place)) for name in change.drop for place in _places(words, name)]
     found += [op for name, values in change.set.items() for op in _with(words, name, values)]
     return found
+
+
+def _check(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidFact(f"{name!r} is no name of a flag. Variables are set with --env NAME=VALUE (`env` over HTTP).")
 
 
 def apply(words: Sequence[str], ops: Sequence[Op]) -> list[str]:
