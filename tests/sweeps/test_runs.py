@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,26 @@ def test_what_cannot_win_is_measured_once(app: TestClient, play: Play) -> None:
     assert (told["state"], best["runs"], hopeless["state"]) == ("done", 5, "skipped")
     assert "it cannot win" in hopeless["why"]
     assert len(hopeless["benchmarks"]) < 5
+
+
+_NEEDS_SECRETS = """
+import json, os, sys
+assert (os.environ["BENCH_TOKEN"], sys.argv[2:]) == (os.environ["SAID"][::-1], ["--api-key", os.environ["SAID"][::-1]])
+json.dump({"output_throughput": 1.5, "completed": 1, "duration": 1.0, "backend": "sglang", "total_output_tokens": 1,
+           "dataset_name": "random-ids", "request_throughput": 1.0}, open(sys.argv[1], "w"))
+"""
+
+
+@pytest.mark.slow
+def test_secrets_of_its_benchmarks_reach_them_and_are_not_stored(app: TestClient, play: Play) -> None:
+    secret = "sk-" + "a9Kd83jfLq02mZxv" + "QWERTY"
+    words = [sys.executable, "-I", "-S", "-c", _NEEDS_SECRETS, "{output}", "--api-key", secret]
+    env = {"BENCH_TOKEN": secret, "SAID": secret[::-1]}
+    bench = {"tool": "command", "flags": words, "repeat": 1, "env": env}
+    told = _over(app, _run(app, play.sweep(parameters={"steps": [1]}, baseline=None, benchmarks=[bench])))
+    assert (told["state"], told["trials"][0]["state"]) == ("done", "done"), told
+    store = app.app.state.runtime.settings.data_dir  # type: ignore[attr-defined]
+    assert not [path for path in store.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
 @pytest.mark.slow

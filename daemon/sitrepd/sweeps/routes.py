@@ -84,7 +84,8 @@ async def run(body: SweepAsked, runtime: RuntimeDep, hint: HintDep, teller: Tell
 
     row = await runtime.store.write_async(job)
     service: Sweeps = runtime.live["sweeps"]
-    service.remember(row.id or 0, body.caller.env if body.caller else None)
+    own = (body.caller.env if body.caller else None) or {}
+    service.remember(row.id or 0, {**own, **store.secrets_of(body)})
     runtime.activity.touch(row.session_id)
     with runtime.store.read() as db:
         return status(db, runtime, _sweep(db, f"W{row.id}"))

@@ -51,6 +51,16 @@ def asked_kept(asked: SweepAsked) -> dict[str, Any]:
     return kept_of
 
 
+def secrets_of(asked: SweepAsked) -> dict[str, str]:
+    """What stands in the benchmarks for the references that are kept of it, by name."""
+    found: dict[str, str] = {}
+    for one in asked.benchmarks:
+        env = one.env or {}
+        found |= redact.secret_references(one.flags, redact.redact_argv(one.flags))
+        found |= redact.secret_references(env, redact.redact_env(env))
+    return found
+
+
 def asked_of(sweep: Sweep) -> SweepAsked:
     """As it was asked for, but for its template."""
     return SweepAsked.model_validate({**(sweep.plan or {})["asked"], "template": {"argv": ["-"]}})

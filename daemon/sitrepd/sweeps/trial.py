@@ -19,9 +19,11 @@ from sitrepd.errors import Conflict, SitrepError
 from sitrepd.launches.check.run import before_a_launch
 from sitrepd.launches.models import Launch, LaunchCreate
 from sitrepd.launches.processes import boot_id
+from sitrepd.launches.repeat import around
 from sitrepd.launches.service import Launches
 from sitrepd.launches.states import ENDED
 from sitrepd.launches.wait import wait
+from sitrepd.redact import is_secret_name
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
 from sitrepd.sweeps import free, results, store, template
@@ -211,11 +213,12 @@ class Carried:
     async def _begin_job(self, row: Trial, bench: BenchIn) -> int:
         name = f"{row.name}: {bench.name}" if bench.name and self._first else row.name
         config = {key_of(key): value for key, value in (row.settings or {}).items() if value is not None}
+        flags, env = self._with_secrets(bench)
         asked = BenchAsked(
-            launch=ids.public_id("L", row.launch_id or 0), tool=bench.tool, preset=bench.preset, flags=bench.flags,
+            launch=ids.public_id("L", row.launch_id or 0), tool=bench.tool, preset=bench.preset, flags=flags,
             repeat=bench.repeat, warmup=bench.warmup, name=(name or "trial")[:500], config=config,
             workload=bench.workload, mapping=bench.mapping, baseline=bool(row.baseline) and self._lacks_baseline(),
-            trial=self._number, timeout_s=bench.timeout_s, program=bench.program, cwd=bench.cwd, env=bench.env,
+            trial=self._number, timeout_s=bench.timeout_s, program=bench.program, cwd=bench.cwd, env=env,
             session=None, wait_s=0,
         )  # fmt: skip
         try:
@@ -225,6 +228,12 @@ class Carried:
             if launch is not None and (launch.ended_at is not None or launch.state in ENDED):
                 self._died(row, launch)
             raise Failed(f"the benchmark could not be run: {error.detail}") from error
+
+    def _with_secrets(self, bench: BenchIn) -> tuple[list[str], dict[str, str] | None]:
+        """(flags, environment); what is not known stays a reference, which the benchmark then names."""
+        names = {name for word in bench.flags for name in around.references(word) if is_secret_name(name)}
+        env, _ = around.resolved(bench.env or {}, self._known)
+        return around.filled(bench.flags, names, self._known), {**(bench.env or {}), **env} or None
 
     def _lacks_baseline(self) -> bool:
         """A session that has its own baseline keeps it: the sweep is compared with its own trial all the same."""
