@@ -30,7 +30,7 @@ class Sweeps(Service):
     def remember(self, sweep: int, env: dict[str, str] | None) -> None:
         """The environment of the one who asked, for its secrets; it is never stored."""
         if env:
-            self._secrets[sweep] = env
+            self._secrets[sweep] = {**self._secrets.get(sweep, {}), **env}
 
     async def run(self) -> None:
         await self.runtime.live["launch_service"].restored.wait()
