@@ -140,6 +140,23 @@ def test_a_flood_is_cut(runtime: Any, tmp_path: Path):
     assert [data["us"] for _, data in told(runtime)] == list(range(450, 500))
 
 
+def test_what_is_repeated_for_long_is_told_of_some_of_the_time(runtime: Any):
+    """One message a batch, ten a second, for two minutes; another GPU has its say meanwhile."""
+    log = KernelLog(runtime, runtime.host_id)
+    lines = [Message(100_000 * n, f"NVRM: Xid (PCI:0000:c1:00): 13, n {n}") for n in range(1, 1200)]
+    lines.insert(900, Message(lines[899].us + 1, OFF_THE_BUS.replace("c1", "05")))
+
+    async def take() -> None:
+        for line in lines:
+            await log._take([line])
+
+    asyncio.run(take())
+    seconds = [(data["pci"], data["us"] // 1_000_000) for _, data in told(runtime)]
+    repeated = [second for pci, second in seconds if pci == "0000:c1:00.0"]
+    assert (len(seconds), len(repeated)) == (101, 100)
+    assert (repeated[0], repeated[49], repeated[50], repeated[99]) == (0, 5, 60, 65)
+
+
 def test_the_journal_is_asked_where_the_log_may_not_be_read(
     runtime: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

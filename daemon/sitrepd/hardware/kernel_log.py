@@ -32,6 +32,8 @@ _LINE_BYTES = 1 << 20
 _WORDS = (b"Xid", b"Killed process", b"Kill process")
 # Of what was said before the daemon started only so much becomes events; of one burst no more either.
 _MOST_AT_ONCE = 50
+# So many of one kind and GPU in so many microseconds.
+_MOST_ALIKE, _ALIKE_US = 50, 60_000_000
 _JOURNAL = ("journalctl", "--dmesg", "--follow", "--lines=2000", "--output=json", "--no-pager", "--quiet")
 
 
@@ -44,6 +46,7 @@ class KernelLog:
         self._boot = owners.boot_id()
         self._through_us = -1
         self._of_group = False
+        self._alike: dict[tuple[Any, ...], tuple[int, int]] = {}
 
     async def run(self) -> None:
         with suppress(StoreUnusable):
@@ -81,6 +84,9 @@ class KernelLog:
         if not found:
             return
         self._through_us = found[-1][0].us
+        found = [one for one in found if self._is_told(*one)]
+        if not found:
+            return
         rows = [(XID if isinstance(told, Xid) else OOM_KILL, self._data(message, told)) for message, told in found]
 
         def job(db: Session) -> None:
@@ -91,6 +97,14 @@ class KernelLog:
             log.info("%s: %s", kind, data["text"])
         with suppress(StoreUnusable):
             await self._runtime.store.write_async(job)
+
+    def _is_told(self, message: Message, told: Xid | OomKill) -> bool:
+        """A GPU that repeats itself by the thousand is told of no more often than this."""
+        kind = (told.xid, told.pci) if isinstance(told, Xid) else ()
+        since, count = self._alike.get(kind, (message.us, 0))
+        since, count = (message.us, 0) if message.us - since >= _ALIKE_US else (since, count)
+        self._alike[kind] = since, count + 1
+        return count < _MOST_ALIKE
 
     def _understood(self, message: Message) -> tuple[Message, Xid | OomKill] | None:
         if message.us <= self._through_us:
