@@ -117,3 +117,11 @@ def port_free(port: int, host: str | None = None) -> bool:
                 return False
             raise
     return True
+
+
+def port_taken(port: int, host: str | None = None) -> bool:
+    """Whether somebody listens there; not where the address itself is the trouble, which waiting does not mend."""
+    try:
+        return not port_free(port, host)
+    except OSError:
+        return False

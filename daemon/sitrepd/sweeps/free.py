@@ -12,7 +12,7 @@ from sitrepd.launches.check.claimed import check_claims
 from sitrepd.launches.check.model import Look
 from sitrepd.launches.check.subject import described
 from sitrepd.launches.models import LaunchCreate
-from sitrepd.launches.ports import port_free, who_listens
+from sitrepd.launches.ports import port_taken, who_listens
 from sitrepd.launches.processes import read_stat
 from sitrepd.launches.start import plan
 from sitrepd.runtime import Runtime
@@ -38,7 +38,7 @@ async def wait_for_others(runtime: Runtime, body: LaunchCreate, session_id: int 
 def _taken(runtime: Runtime, body: LaunchCreate, session_id: int | None) -> str | None:
     planned = plan(body.model_copy(update={"force": True}))
     port = body.port or planned.facts.port
-    if port is not None and not port_free(port, planned.facts.host):
+    if port is not None and port_taken(port, planned.facts.host):
         holders = who_listens(port, planned.facts.host)
         pid = next((one.pid for one in holders if one.pid), None)
         return f"port {port} is taken by {f'pid {pid}' if pid else 'a process of another user'}"
@@ -62,7 +62,7 @@ async def released(runtime: Runtime, launch: int, body_port: int | None, host: s
 
 
 def _held(runtime: Runtime, launch: int, port: int | None, host: str | None) -> str | None:
-    if port is not None and not port_free(port, host):
+    if port is not None and port_taken(port, host):
         pid = next((one.pid for one in who_listens(port, host) if one.pid), None)
         return f"port {port} is still taken{f' by pid {pid}' if pid else ''}"
     hardware: LiveHardware = runtime.live.get("hardware") or LiveHardware()

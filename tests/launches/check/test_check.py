@@ -50,6 +50,15 @@ def test_a_taken_port_is_named_with_a_free_one(client: TestClient) -> None:
     assert one["level"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("host", "said"), [("192.0.2.7", "no address 192.0.2.7"), ("no-such-host.invalid", "no-such-host.invalid has no")]
+)
+def test_an_address_that_this_machine_does_not_have_is_told(client: TestClient, host: str, said: str) -> None:
+    [one] = check(client, line("--host", host, "--port", str(free_port())))["port"]
+    assert (one["level"], said in one["text"]) == ("error", True), one
+    assert "--host 127.0.0.1" in one["fix"]
+
+
 def test_what_cannot_be_started_at_all_is_one_error(client: TestClient) -> None:
     found = check(client, "no-such-program --port 1")
     assert list(found) == ["command"]

@@ -55,6 +55,8 @@ def test_what_cannot_be_started_is_refused_before_anything_is_stopped(daemon: Da
         ({"unset": ["y"]}, "no --y to leave out"),
         ({"set": {"": 1}}, "no flag"),
         ({"set": {"x": False}}, "left out by `unset`"),
+        ({"set": {"env:A": "1"}}, "no name of a flag"),
+        ({"set": {"host": "192.0.2.7"}}, "nothing was stopped"),
     ):
         answer = daemon.client.post("/api/v1/launches/L1/restart", json=told)
         assert answer.status_code == 422, answer.text

@@ -13,10 +13,10 @@ from sqlmodel import Session, col, select
 
 from sitrepd import redact
 from sitrepd.clock import iso, utc_now
-from sitrepd.errors import Conflict, SitrepError
+from sitrepd.errors import Conflict, InvalidFact, SitrepError
 from sitrepd.launches import start
 from sitrepd.launches.models import ALIVE, Launch
-from sitrepd.launches.ports import port_free
+from sitrepd.launches.ports import port_free, port_taken
 from sitrepd.launches.processes import boot_id, read_environ, read_stat
 from sitrepd.launches.repeat import again, anew
 from sitrepd.launches.repeat import around as a
@@ -78,6 +78,18 @@ async def _check(row: Launch, plan: again.Again) -> None:
     if (plan.body.port or planned.facts.port) != row.port:
         # Its own port will be free; another one must be so already.
         await asyncio.to_thread(start.plan, plan.body)
+    host = planned.facts.host
+    if host and host not in f"{row.command or ''} {' '.join(row.argv or ())}":
+        await asyncio.to_thread(_may_listen, plan.body.port or planned.facts.port, host)
+
+
+def _may_listen(port: int | None, host: str) -> None:
+    try:
+        port_free(port or 0, host)
+    except OSError as error:
+        raise InvalidFact(
+            f"No server can listen at {host} on this machine ({error.strerror}): nothing was stopped."
+        ) from None
 
 
 async def _carry_out(
@@ -119,7 +131,7 @@ async def _stopped(runtime: Runtime, row: Launch, grace_s: float | None) -> None
 async def _port_freed(port: int | None, host: str | None, launch: str) -> None:
     """The kernel may hold a port for a moment after its process."""
     deadline = asyncio.get_running_loop().time() + _FREE_WITHIN_S
-    while port is not None and not await asyncio.to_thread(port_free, port, host):
+    while port is not None and await asyncio.to_thread(port_taken, port, host):
         if asyncio.get_running_loop().time() > deadline:
             raise Conflict(
                 f"{launch} does not run any more, but somebody else listens on port {port}: nothing was started.",
