@@ -153,6 +153,32 @@ def test_hooks_go_over_it_and_open_it_where_it_is_not(laptop: Laptop, box: Daemo
     wait_until(lambda: "Never guess." in hook(laptop, url, "SessionStart"))
 
 
+@real
+@pytest.mark.slow
+def test_what_was_told_while_it_was_not_open_comes_in_its_order_and_is_answered_to_nobody(
+    laptop: Laptop, box: Daemon, url: str
+) -> None:
+    laptop.hang_up()
+    told = [payload("UserPromptSubmit", prompt=f"Said {number}") | {"session_id": "cold"} for number in "12"]
+    for one in told:
+        body = json.dumps(one).encode()
+        done = subprocess.run(
+            [sys.executable, "-m", "sitrepd.cli", "hook", "claude-code", "UserPromptSubmit", "--timeout", "0.1"],
+            input=body, env=laptop.env | {"SITREP_URL": url}, cwd=laptop.work, capture_output=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+
+    def said() -> list[str]:
+        return [one["text"] for one in facts(box.client, "messages") if one["text"].startswith("Said")]
+
+    wait_until(lambda: len(said()) >= 2)
+    assert said() == ["Said 1", "Said 2"]
+    assert "cold" not in [one.get("conversation") for one in facts(box.client, "deliveries")]
+    wait_until(lambda: not list((laptop.folder / "run" / "sitrep-ssh").glob("*/kept/*")))
+    prompt = payload("UserPromptSubmit", prompt="Said 3") | {"session_id": "cold"}
+    wait_until(lambda: "Never guess." in hook(laptop, url, "UserPromptSubmit", prompt))
+
+
 _OPENCODE = """
 const { Sitrep } = await import(process.argv[2])
 const plugin = await Sitrep({ client: {}, directory: "/home/dev/work" })

@@ -32,6 +32,11 @@ class Call:
     asked: Mapping[str, str] = field(default_factory=dict)
     """What the request says besides, in its query."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it was kept for a while, so that nobody waits for the answer."""
+        return "late" in self.asked
+
 
 @dataclass(frozen=True)
 class Answer:

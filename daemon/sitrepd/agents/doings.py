@@ -39,6 +39,8 @@ async def is_prompted(call: Call, submitted: str, context_of: str) -> Answer:
     is still to be handed over."""
     prompt = prompt_of(submitted)
     await keep(call, prompt)
+    if call.is_late:
+        return NOTHING
     if prompt.kind != "asking":
         return await makes_up(call, context_of)
     text = await handover.hand_over(call.runtime, call.session_id, call.place, "empty message")
@@ -47,7 +49,7 @@ async def is_prompted(call: Call, submitted: str, context_of: str) -> Answer:
 
 async def makes_up(call: Call, context_of: str) -> Answer:
     """The checkpoint, where its conversation was to have it before and has it not."""
-    if not await handover.is_lacking(call.runtime, call.session_id, call.place):
+    if call.is_late or not await handover.is_lacking(call.runtime, call.session_id, call.place):
         return NOTHING
     text = await handover.hand_over(call.runtime, call.session_id, call.place, "session start", "late")
     return Answer(text, context_of)

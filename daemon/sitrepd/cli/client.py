@@ -69,6 +69,11 @@ class Client:
         self._start = start
         self.timeout_s = ANSWER_TIMEOUT_S
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Who asks, from where, as each request says it."""
+        return self._headers
+
     def forget_session(self) -> None:
         """Ask for the facts of all sessions from now on."""
         self._headers.pop("X-Sitrep-Session", None)

@@ -68,12 +68,14 @@ class Target:
 
     def _through(self, box: Box) -> socket.socket:
         """A connection to the tunnel's end here, which is opened where there is none."""
+        from sitrepd.cli.kept_hooks import tell_later
         from sitrepd.cli.tunnel import open_tunnel
 
         try:
             return connect_unix(box.socket_path)
         except OSError:
             open_tunnel(box, self.may_ask)
+            tell_later(box)
         return connect_unix(box.socket_path)
 
 

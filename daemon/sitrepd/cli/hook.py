@@ -13,6 +13,7 @@ from sitrepd.cli.verbs import UNREACHABLE, Cli, verb
 from sitrepd.errors import SitrepError
 
 if TYPE_CHECKING:
+    from sitrepd.cli.client import Client
     from sitrepd.cli.tunnel import Box
 
 app = typer.Typer()
@@ -37,7 +38,7 @@ def hook(
     body = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
     until = time.monotonic() + timeout
     try:
-        if cli.target.box is not None and not _there_in_time(cli.target.box, until):
+        if (box := cli.target.box) is not None and not _there_in_time(box, until, (client, event, cli.client, body)):
             raise Unreachable("The way to the other machine is not open yet.")
         cli.client.timeout_s = max(0.1, until - time.monotonic())
         answer = cli.client.request("POST", f"/hooks/{client}/{event}", {}, body)
@@ -48,11 +49,17 @@ def hook(
     sys.stdout.write(answer.text)
 
 
-def _there_in_time(box: Box, until: float) -> bool:
-    """Whether the way to another machine is open; where it is not, it is being opened for the hooks that come next."""
+def _there_in_time(box: Box, until: float, told: tuple[str, str, Client, bytes]) -> bool:
+    """Whether the way to another machine is open; where it is not, it is being opened for the hooks that come next.
+
+    What nobody tells anew is kept and told when it is open, and not waited for.
+    """
+    from sitrepd.cli.kept_hooks import keep
     from sitrepd.cli.tunnel import open_in_background, wait_for
 
     if wait_for(box, 0):
         return True
+    name, event, client, body = told
+    kept = keep(box, name, event, client.headers, body)
     open_in_background(box)
-    return wait_for(box, until)
+    return not kept and wait_for(box, until)

@@ -44,8 +44,8 @@ _NEXT = {
 def install(cli: Cli, client: Client, scope: ScopeOption = "user", print_only: Print = False) -> None:
     """Write hooks or plug-in and the MCP entry for a client, so that the checkpoint comes to the agent by itself.
 
-    Shows the diff of each file of the client's (with --print of its own files too), touches nothing else in it, keeps it as it was beside it (`….sitrep-backup`), and does
-    nothing a second time. `sitrep doctor` says whether it works.
+    Shows the diff of each file of the client's (with --print of its own files too), touches nothing else in it, keeps
+    it as it was beside it (`….sitrep-backup`), and does nothing a second time. `sitrep doctor` says whether it works.
     """
     _run(cli, Target(client, scope, top_of(Path.cwd())), print_only, install=True)
 

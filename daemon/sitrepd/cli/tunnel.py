@@ -82,7 +82,7 @@ def open_tunnel(box: Box, ask: bool = False) -> None:
 
     ssh may ask for a password, or whether a key is known, only where `ask` says that a person is there.
     """
-    folder = _folder(box)
+    folder = folder_of(box)
     with _alone(folder):
         if _leads(folder / "s"):
             return
@@ -97,7 +97,7 @@ def open_tunnel(box: Box, ask: bool = False) -> None:
 def why_silent(box: Box) -> str:
     """Why nothing came through a tunnel that is there, for the one who asked."""
     try:
-        _find(box, _folder(box), ask=False)
+        _find(box, folder_of(box), ask=False)
     except NoTunnel as error:
         return error.detail
     return (
@@ -109,7 +109,7 @@ def why_silent(box: Box) -> str:
 # --- the folder of the sockets -----------------------------------------------------------------------------------
 
 
-def _folder(box: Box) -> Path:
+def folder_of(box: Box) -> Path:
     """Made where it is missing, the user's alone; its real name is short whatever the box is called."""
     base = _base()
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -238,10 +238,13 @@ def wait_for(box: Box, until: float) -> bool:
 
 
 def main(url: str) -> None:
+    from sitrepd.cli import kept_hooks
+
     box = parse_url(url).box
     if box is not None:
         with suppress(SitrepError, OSError):
             open_tunnel(box)
+            kept_hooks.send(box)
 
 
 if __name__ == "__main__":

@@ -44,14 +44,17 @@ function linkOf(url) {
   return path.join(base, "sitrep-ssh", decodeURIComponent(url.slice("ssh://".length)).replace(/\/+$/, "").replaceAll("/", "_"))
 }
 
-// Where that way is not open, `sitrep` opens it while opencode goes on.
+// Where that way is not open, `sitrep` opens it while opencode goes on, and keeps what nobody tells anew until then.
+const KEPT = ["message", "tool", "compacted"]
 let openedAt = -Infinity
-function openWay(url) {
-  if (performance.now() - openedAt < 15000) return
+function openWay(url, event, body) {
+  if (!KEPT.includes(event) && performance.now() - openedAt < 15000) return
   openedAt = performance.now()
   const env = { ...process.env, SITREP_URL: url }
-  const child = spawn(PROGRAM || "sitrep", ["hook", "opencode", "ping"], { env, detached: true, stdio: "ignore" })
+  const child = spawn(PROGRAM || "sitrep", ["hook", "opencode", KEPT.includes(event) ? event : "ping"], { env, detached: true, stdio: ["pipe", "ignore", "ignore"] })
   child.on("error", () => {})
+  child.stdin.on("error", () => {})
+  child.stdin.end(body)
   child.unref()
 }
 
@@ -92,7 +95,7 @@ function ask(event, told, limit) {
       })
       const timer = setTimeout(() => (resolve(undefined), request.destroy()), limit)
       timer.unref?.()
-      request.on("error", () => (resolve(undefined), ssh && why !== STRANGE && openWay(ssh)))
+      request.on("error", () => (resolve(undefined), ssh && why !== STRANGE && openWay(ssh, event, body)))
       request.on("close", () => clearTimeout(timer))
       request.end(body)
     } catch {

@@ -41,6 +41,9 @@ async def before_agent(call: Call) -> Answer:
     source = call.runtime.live.setdefault(_BEGUN, {}).get(call.place.conversation or "")
     found = prompt_of(prompt)
     has_it = source is None and not await handover.is_lacking(call.runtime, call.session_id, call.place)
+    if call.is_late:
+        await doings.keep(call, found)
+        return NOTHING
     if has_it or found.kind == "asking":
         return await doings.is_prompted(call, prompt, "BeforeAgent")
     await doings.keep(call, found)
