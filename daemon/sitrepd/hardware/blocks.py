@@ -113,16 +113,21 @@ def unpack_strip(data: bytes, names: Collection[str]) -> Strip:
             continue
         code, finer = KINDS[name].code, KINDS[name].finer
         low, mean, high = (_get(found, code, part, count) for part in (_LOW, _MEAN, _HIGH))
-        figures[name] = (low, _sum(low if finer == 1 else _times(low, finer), mean), _sum(low, high))
+        told = (code, _LOW) in found and (code, _PRESENT) not in found
+        both = _sums if told else _sum
+        figures[name] = (low, both(low if finer == 1 else _times(low, finer), mean), both(low, high))
     reasons, none = KINDS[REASONS].code, [0] * count
     seen = found.get((reasons, _THROTTLED), none), found.get((reasons, _SEEN), none)
     return Strip(found[_TIME, _VALUE], found[_TIME, _MEAN], *seen, figures)
 
 
 def _sum(one: Column, other: Column) -> Column:
-    if None in one:
-        return [None if a is None or b is None else a + b for a, b in zip(one, other, strict=True)]
-    return list(map(add, one, other))
+    return [None if a is None or b is None else a + b for a, b in zip(one, other, strict=True)]
+
+
+def _sums(one: Column, other: Column) -> Column:
+    """Where all have a value, in half of the time."""
+    return list(map(add, cast(list[int], one), cast(list[int], other)))
 
 
 def _times(column: Column, factor: int) -> Column:
