@@ -102,7 +102,7 @@ def test_a_sweep_is_checked_run_and_watched(sitrep: Sitrep, tmp_path: Path) -> N
     assert "Best by output_throughput: steps 2 (94.15, +5.8 %, better" in done
     assert [start["steps"] for start in play.starts()] == [0, 1, 2]
     extended = sitrep("sweep", "extend", "W1", "--vary", "steps=2..3").ok().out
-    assert "1 trials added" in extended
+    assert "1 trial added" in extended
     assert sitrep("sweep", "watch", "W1").ok().out.count("steps 3: done") == 1
     clone = (
         sitrep("sweep", "check", "--launch", "L1", "--vary", "steps=4,5", "--tool", "command", "--bench", "true")

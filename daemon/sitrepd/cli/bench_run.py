@@ -6,19 +6,19 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from sitrepd.benchmarks.running.states import LIVING, ToolName
 from sitrepd.cli import output, values
+from sitrepd.cli.following import Moment, as_lines, bar, moments
 from sitrepd.cli.nouns import Cursor, Limit
 from sitrepd.cli.verbs import REFUSED, Cli, verb
 
 _POLL_S = 0.5
-_LINE_EVERY_S = 30.0
-_LIVING = ("queued", "warming", "running")
+_LINE_EVERY_S, _PATIENCE_S = 30.0, 60.0
 _DAY_S = 86400.0
-Tool = Literal["sglang", "sglang-rust", "vllm", "guidellm", "aiperf", "command"]
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Its number, as `sitrep bench jobs` shows it.")]
 Pairs = list[str] | None
 
@@ -41,7 +41,7 @@ def run(
     preset: Annotated[
         str | None, typer.Option("--preset", help="A named workload; `sitrep bench presets` lists them.")
     ] = None,
-    tool: Annotated[Tool, typer.Option("--tool", help="What measures.")] = "sglang",
+    tool: Annotated[ToolName, typer.Option("--tool", help="What measures.")] = "sglang",
     repeat: Annotated[int, typer.Option("--repeat", "-n", min=1, max=100, help="How many times.")] = 1,
     warmup: Annotated[
         bool | None, typer.Option("--warmup/--no-warmup", help="Whether to run it once unmeasured first.")
@@ -149,7 +149,9 @@ def presets(cli: Cli) -> None:
 def _follow(cli: Cli, number: int) -> int:
     """The exit status, once it has ended."""
     try:
-        last = _show(cli, _moments(cli, number))
+        path = f"/benchmarks/jobs/{number}"
+        found = moments(lambda: cli.client.get(path).data, lambda job: job["state"] not in LIVING, _POLL_S, _PATIENCE_S)
+        last = _show(cli, found)
     except KeyboardInterrupt:
         output.warn(f"It goes on: `sitrep bench follow {number}` shows it again, `sitrep bench stop {number}` ends it.")
         raise
@@ -159,69 +161,32 @@ def _follow(cli: Cli, number: int) -> int:
     return 0 if last["state"] == "done" else REFUSED
 
 
-def _moments(cli: Cli, number: int) -> Iterator[dict[str, Any]]:
-    """A daemon that is started anew meanwhile is waited for."""
-    from sitrepd.cli.client import Unreachable
-
-    answered = time.monotonic()
-    while True:
-        try:
-            told = cli.client.get(f"/benchmarks/jobs/{number}").data
-        except Unreachable:
-            if time.monotonic() - answered > 60:
-                raise
-            time.sleep(_POLL_S)
-            continue
-        answered = time.monotonic()
-        yield told
-        if told["state"] not in _LIVING:
-            return
-        time.sleep(_POLL_S)
-
-
-def _show(cli: Cli, moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _show(cli: Cli, found: Iterator[Moment]) -> Moment:
     if cli.json:
-        return _as_lines(moments)
-    return _as_bar(moments) if output.in_terminal() else _as_text(moments)
+        return as_lines(found, lambda job: job)
+    return _as_bar(found) if output.in_terminal() else _as_text(found)
 
 
-def _as_lines(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    from sitrepd.cli.client import dump
-
-    last: dict[str, Any] = {}
-    shown = None
-    for last in moments:
-        if last != shown:
-            print(dump(last).decode(), flush=True)
-            shown = last
-    return last
-
-
-def _as_text(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    last: dict[str, Any] = {}
+def _as_text(found: Iterator[Moment]) -> Moment:
+    last: Moment = {}
     shown: tuple[Any, ...] | None = None
     at = 0.0
-    for last in moments:
+    for last in found:
         now = (last["state"], last["run"])
-        if last["state"] in _LIVING and (now != shown or time.monotonic() - at > _LINE_EVERY_S):
+        if last["state"] in LIVING and (now != shown or time.monotonic() - at > _LINE_EVERY_S):
             output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['launch']}  {_how_far(last)}")
             shown, at = now, time.monotonic()
-        _flush()
     return last
 
 
-def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), TimeElapsedColumn())
-    last: dict[str, Any] = {}
-    with Progress(*columns, console=Console(highlight=False), transient=True) as bars:
-        bar = bars.add_task("", total=None, left="")
-        for last in moments:
+def _as_bar(found: Iterator[Moment]) -> Moment:
+    last: Moment = {}
+    with bar() as bars:
+        task = bars.add_task("", total=None, left="")
+        for last in found:
             total = last.get("total")
             bars.update(
-                bar, description=f"{last['launch']} {_which(last)}", left=_left(last), total=total,
+                task, description=f"{last['launch']} {_which(last)}", left=_left(last), total=total,
                 completed=last.get("done") or 0,
             )  # fmt: skip
     return last
@@ -229,7 +194,7 @@ def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
 
 def _how_far(job: Any) -> str:
     """running, run 2 of 5: 12 of 24 requests"""
-    if job["state"] not in _LIVING:
+    if job["state"] not in LIVING:
         return str(job["state"])
     left = _left(job)
     return f"{_which(job)}: {left}" if left else _which(job)
@@ -279,9 +244,3 @@ def _say_end(job: dict[str, Any]) -> None:
         output.warn(f"Error: {job['error']}")
         if job.get("folder"):
             output.warn(f"What it printed: {job['folder']}/output.log")
-
-
-def _flush() -> None:
-    import sys
-
-    sys.stdout.flush()

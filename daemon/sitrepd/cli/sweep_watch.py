@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from sitrepd.cli import output
-from sitrepd.cli.client import Unreachable, dump
+from sitrepd.cli.following import Moment, as_lines, moments
 from sitrepd.cli.verbs import NOT_READY, Cli
 
 _OVER = ("done", "stopped", "failed", "paused")
@@ -17,17 +17,13 @@ _PATIENCE_S = 60.0
 def follow(cli: Cli, sweep: str) -> int:
     """Until the sweep is over or pauses; 0 where it was done. One that was told without a state is not waited for."""
     said: set[tuple[Any, ...]] = set()
+    found = moments(lambda: cli.client.get(f"/sweeps/{sweep}/status").data, _is_over, _POLL_S, _PATIENCE_S)
     try:
-        told = _moment(cli, sweep)
-        while True:
-            if cli.json:
-                _as_line(said, told)
-            else:
+        if cli.json:
+            told = as_lines(found, _news)
+        else:
+            for told in found:
                 _say_new(said, told)
-            if told.get("state") in (*_OVER, None) and not any(one.get("state") == "running" for one in told["trials"]):
-                break
-            time.sleep(_POLL_S)
-            told = _moment(cli, sweep)
     except KeyboardInterrupt:
         output.warn(
             f"\nThe sweep goes on. `sitrep sweep watch {sweep}` looks again, `sitrep sweep stop {sweep}` ends it."
@@ -39,25 +35,13 @@ def follow(cli: Cli, sweep: str) -> int:
     return 0 if told.get("state") == "done" else NOT_READY
 
 
-def _moment(cli: Cli, sweep: str) -> dict[str, Any]:
-    """A daemon that restarts meanwhile is waited for."""
-    began = time.monotonic()
-    while True:
-        try:
-            found: dict[str, Any] = cli.client.get(f"/sweeps/{sweep}/status").data
-            return found
-        except Unreachable:
-            if time.monotonic() - began > _PATIENCE_S:
-                raise
-            time.sleep(_POLL_S)
+def _is_over(told: Moment) -> bool:
+    return told.get("state") in (*_OVER, None) and not any(one.get("state") == "running" for one in told["trials"])
 
 
-def _as_line(said: set[tuple[Any, ...]], told: dict[str, Any]) -> None:
-    key = (told.get("state"), told.get("why"), *((one["id"], one.get("state"), one.get("step"), len(one["benchmarks"]))
-           for one in told["trials"]))  # fmt: skip
-    if key not in said:
-        said.add(key)
-        output.write_bytes(dump(told))
+def _news(told: Moment) -> tuple[Any, ...]:
+    trials = ((one["id"], one.get("state"), one.get("step"), len(one["benchmarks"])) for one in told["trials"])
+    return (told.get("state"), told.get("why"), *trials)
 
 
 def _say_new(said: set[tuple[Any, ...]], told: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sitrepd.cli import output
-from sitrepd.cli.client import Unreachable
+from sitrepd.cli.following import Moment, as_lines, bar, moments
 from sitrepd.cli.verbs import NOT_READY, Cli, verb
 from sitrepd.errors import Conflict
 from sitrepd.launches.states import ENDED
@@ -37,7 +37,9 @@ def follow(cli: Cli, launch: str) -> int:
         state = first.get("state") or "without a state"
         raise Conflict(f"{first['id']} is not a process that this daemon follows; it was told to be {state}.")
     try:
-        last = _show(cli, _moments(cli, launch))
+        path = f"/launches/{launch}/live"
+        found = moments(lambda: cli.client.get(path).data, _is_over, _POLL_S, _PATIENCE_S)
+        last = _show(cli, found)
     except KeyboardInterrupt:
         output.warn(
             f"\nThe server goes on. `sitrep watch {first['id']}` looks again, `sitrep stop {first['id']}` stops it."
@@ -48,48 +50,25 @@ def follow(cli: Cli, launch: str) -> int:
     return 0 if last["state"] == "ready" else NOT_READY
 
 
-def _moments(cli: Cli, launch: str) -> Iterator[dict[str, Any]]:
-    """The launch at each moment; a daemon that restarts meanwhile is waited for."""
-    answered = time.monotonic()
-    while True:
-        try:
-            moment: dict[str, Any] = cli.client.get(f"/launches/{launch}/live").data
-        except Unreachable:
-            if time.monotonic() - answered > _PATIENCE_S:
-                raise
-            time.sleep(_POLL_S)
-            continue
-        answered = time.monotonic()
-        yield moment
-        if moment.get("state") in ("ready", *ENDED):
-            return
-        time.sleep(_POLL_S)
+def _is_over(moment: Moment) -> bool:
+    return moment.get("state") in ("ready", *ENDED)
 
 
-def _show(cli: Cli, moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def _show(cli: Cli, found: Iterator[Moment]) -> Moment:
     if cli.json:
-        return _as_lines(moments)
-    return _as_bar(moments) if output.in_terminal() else _as_text(moments)
+        return as_lines(found, _news)
+    return _as_bar(found) if output.in_terminal() else _as_text(found)
 
 
-def _as_lines(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    from sitrepd.cli.client import dump
-
-    last: dict[str, Any] = {}
-    shown = None
-    for last in moments:
-        now = (last.get("state"), last.get("phase"), last.get("progress"), last.get("done"), last.get("suspect"))
-        if now != shown:
-            print(dump(last).decode(), flush=True)
-            shown = now
-    return last
+def _news(moment: Moment) -> tuple[Any, ...]:
+    return tuple(moment.get(name) for name in ("state", "phase", "progress", "done", "suspect"))
 
 
-def _as_text(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    last: dict[str, Any] = {}
+def _as_text(found: Iterator[Moment]) -> Moment:
+    last: Moment = {}
     shown: tuple[Any, ...] | None = None
     at, noted = 0.0, ""
-    for last in moments:
+    for last in found:
         now = (last.get("state"), last.get("phase"), _tenth(last.get("progress")))
         if now != shown or time.monotonic() - at > _LINE_EVERY_S:
             output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['id']}  {moment_text(last)}")
@@ -97,7 +76,6 @@ def _as_text(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
         if noted != (note := _note(last)):
             output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['id']}  {note or 'It moves again.'}")
             noted = note
-        _flush()
     return last
 
 
@@ -107,16 +85,12 @@ def _note(moment: dict[str, Any]) -> str:
     return "; ".join(f"{what}{text}" for what, text in notes if text)
 
 
-def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), TimeElapsedColumn())
-    last: dict[str, Any] = {}
-    with Progress(*columns, console=Console(highlight=False), transient=True) as bars:
-        bar = bars.add_task("", total=None, left="")
-        before: dict[str, Any] = {}
-        for last in moments:
+def _as_bar(found: Iterator[Moment]) -> Moment:
+    last: Moment = {}
+    with bar() as bars:
+        task = bars.add_task("", total=None, left="")
+        before: Moment = {}
+        for last in found:
             if _note(before) != (note := _note(last)):
                 bars.console.print(output.printable(note or "It moves again."), markup=False)
             if before and before.get("phase") != last.get("phase"):
@@ -124,7 +98,7 @@ def _as_bar(moments: Iterator[dict[str, Any]]) -> dict[str, Any]:
             share = last.get("progress")
             title = output.printable(f"{last['id']} {last.get('state')}: {_title(last)}")
             bars.update(
-                bar, description=title, left=_left(last),
+                task, description=title, left=_left(last),
                 total=None if share is None else 100, completed=0 if share is None else float(share) * 100,
             )  # fmt: skip
             before = last
@@ -174,9 +148,3 @@ def _say_end(moment: dict[str, Any]) -> None:
     why = f": {moment['failure']}" if moment.get("failure") else "."
     output.say(f"{name} {moment['state']}{after}{why}")
     output.say(f"Its log: `sitrep logs {name}`.")
-
-
-def _flush() -> None:
-    import sys
-
-    sys.stdout.flush()

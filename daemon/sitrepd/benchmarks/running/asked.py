@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
+from sitrepd.benchmarks.running.states import ToolName as ToolName
 from sitrepd.shapes import Flag, Name, Shape, Text, Whole, example
 
-ToolName = Literal["sglang", "sglang-rust", "vllm", "guidellm", "aiperf", "command"]
 _MOST_REPEATS = 100
 _MOST_HOURS_S = 7 * 24 * 3600.0
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field
 from sqlmodel import Field as Column
 
+from sitrepd.benchmarks.running.states import LIVING as LIVING
+from sitrepd.benchmarks.running.states import JobState
 from sitrepd.storage import ids
 from sitrepd.storage.base import Row, json_field, link, now_field, time_field
-
-JobState = Literal["queued", "warming", "running", "done", "failed", "stopped", "lost"]
-LIVING = ("queued", "warming", "running")
 
 
 class BenchmarkJob(Row, table=True):
