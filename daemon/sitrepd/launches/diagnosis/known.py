@@ -17,6 +17,9 @@ _COMMAND = re.compile(
     r"(?:python[\d.]*(?: -\w+)* -m sglang\.launch_server|sglang serve|vllm serve"
     r"|python[\d.]*(?: -\w+)* -m vllm\.entrypoints\.[\w.]+) +(?P<rest>-.*|\S+ +-.*)"
 )
+_EXAMPLE = re.compile(r"<[a-z][\w-]*>|\[options|\[OPTIONS|\{[a-z_]+\}")
+"""Words of a usage, as SGLang prints one at each start by its module."""
+_HUB = re.compile(r"https://(?:huggingface\.co|hf-mirror\.com)/(?P<repo>[\w.-]+/[\w.-]+)/resolve/")
 _VLLM_ARGS = re.compile(r"non-default args: (\{.*\})|args: Namespace\((.*)\)")
 _VLLM_CONFIG = re.compile(r"Initializing an? (?:V1 )?LLM engine .*?config: (.*)")
 _VLLM_NAMES = {
@@ -59,9 +62,12 @@ class Known:
             self._learn_vllm(text)
         elif ("sglang" in text or "vllm" in text) and len(text) < 8000:
             found = _COMMAND.search(text)
-            if found:
+            if found and not _EXAMPLE.search(found["rest"]):
                 flags, _ = _flags.parse_flags(redact_argv(_flags.words_of(found["rest"].split())))
                 self._take(flags)
+
+        if "/resolve/" in text and (hub := _HUB.search(text)):
+            self.settings.setdefault("model_path", hub["repo"])
 
     def _recognise(self, text: str) -> None:
         if _SGLANG.search(text):

@@ -39,7 +39,61 @@ def _tokenizer_summary(case: Case) -> str:
     return f"The tokenizer of {_folder(case)} cannot be built: a file of it or a package that reads it is missing"
 
 
+def _model(case: Case) -> str:
+    return str(case.known.get("model_path") or "")
+
+
+def _hub_fix(case: Case) -> str:
+    model = _model(case)
+    whose = f"hf download {model}" if model and not model.startswith("/") else "hf download of the model"
+    return (
+        f"unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE for a first download; curl -sI https://huggingface.co "
+        f"shows whether "
+        f"it can be reached (https_proxy, HF_ENDPOINT for a mirror); else {whose} where there is a network, "
+        f"and the folder "
+        "copied here and named by its path; HF_HOME names the cache that holds it already."
+    )
+
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        "model_not_found",
+        r"Failed to load LoRA adapter (?P<name>[^\s:]+): (?P<why>.*?(?:[Nn]ot found|Repo id must"
+        r"|does not exist|No such file"
+        r"|couldn't connect|Cannot find).*)",
+        "The LoRA adapter {name} was not found",
+        "The path or hub id given for the adapter does not resolve: {why}",
+        "ls the folder given in --lora-paths {name}=FOLDER: it must hold adapter_config.json and the "
+        "adapter's weights.",
+    ),
+    rule(
+        "bad_flag",
+        r"Chat template (?P<file>\S+) is not a built-in template name or a valid chat template file path",
+        "The settings were rejected: there is no chat template {file}",
+        "--chat-template wants the name of a built-in template or a file that is there.",
+        "ls {file}; correct the path, or leave --chat-template out so that the tokenizer's own is used.",
+    ),
+    rule(
+        "bad_flag",
+        r"JSONDecodeError: (?P<why>.{0,120})",
+        "The settings were rejected: what --json-model-override-args was given is no JSON ({why})",
+        "The flag wants a JSON object in one word; the shell takes quotes away that are not inside others.",
+        "Write it in single quotes with double quotes inside: --json-model-override-args "
+        "'{{\"num_hidden_layers\": 2}}'.",
+        on="block",
+        needs=lambda case: "json.loads(model_override_args)" in case.frames or "override_args" in case.frames,
+    ),
+    rule(
+        "model_not_found",
+        r"outgoing traffic has been disabled|OfflineModeIsEnabled|couldn't connect to '?https?://\S*huggingface"
+        r"|trying to locate the file on the Hub and we cannot find the requested files in the local cache",
+        lambda case: (
+            f"The model {_model(case)}".rstrip() + " is not in the cache of this machine, and the hub was not reached"
+        ),
+        "No folder here has this name, so it is taken for a hub repository: nothing of that was downloaded before, and "
+        "there is no connection (or HF_HUB_OFFLINE forbids one).",
+        _hub_fix,
+    ),
     rule(
         "weights_corrupt",
         r"config file at '(?P<file>[^']+)' is not a valid JSON file",
