@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -104,12 +102,4 @@ def original(
     ] = None,
 ) -> None:
     """The file that a run was read from, without its secrets; `sitrep bench show` has the SHA-256 of what it was."""
-    body = cli.client.get(f"/benchmarks/{run}/original").body
-    if out is None or out == "-":
-        output.write_bytes(body)
-        return
-    try:
-        Path(out).write_bytes(body)
-    except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}.") from error
-    output.say(os.path.abspath(out))
+    output.write_file(cli.client.get(f"/benchmarks/{run}/original").body, out)

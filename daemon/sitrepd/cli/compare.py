@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -66,25 +64,13 @@ def compare(
         kind = "png" if out and out.lower().endswith(".png") else "svg"
         drawn = chart or ("speculative" if speculative else "curve")
         answer = cli.client.get(f"{path}/chart", kind=drawn, setting=setting, format=kind, **asked, **model)
-        write_drawing(answer.body, out)
+        output.write_file(answer.body, out)
     elif speculative:
         cli.show(cli.client.get(f"{path}/speculative", **asked, **model), _say_model)
     elif format_ != "table":
         output.write_bytes(cli.client.get(f"{path}/table", format=format_, **asked).body)
     else:
         cli.show(cli.client.get(path, **asked), _say)
-
-
-def write_drawing(body: bytes, out: str | None) -> None:
-    """To standard output where no file is named."""
-    if out is None or out == "-":
-        output.write_bytes(body)
-        return
-    try:
-        Path(out).write_bytes(body)
-    except OSError as error:
-        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}.") from error
-    output.say(os.path.abspath(out))
 
 
 def _say(told: dict[str, Any]) -> None:

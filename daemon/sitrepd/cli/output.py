@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import typer
@@ -46,6 +48,18 @@ def write_bytes(body: bytes) -> None:
     sys.stdout.flush()
     sys.stdout.buffer.write(body if body.endswith(b"\n") or not body else body + b"\n")
     sys.stdout.buffer.flush()
+
+
+def write_file(body: bytes, out: str | None) -> None:
+    """To standard output where no file is named; else its path is said."""
+    if out is None or out == "-":
+        write_bytes(body)
+        return
+    try:
+        Path(out).write_bytes(body)
+    except OSError as error:
+        raise typer.BadParameter(f"{out} cannot be written: {error.strerror}.") from error
+    say(os.path.abspath(out))
 
 
 def printable(text: str) -> str:

@@ -106,10 +106,8 @@ def curve(
     metric: Metric = None,
 ) -> None:
     """Draw the curve of a metric, with its best point."""
-    from sitrepd.cli.compare import write_drawing
-
     kind = "png" if out.lower().endswith(".png") else "svg"
-    write_drawing(cli.client.get(f"/trainings/{fact_id}/chart", metric=metric, format=kind).body, out)
+    output.write_file(cli.client.get(f"/trainings/{fact_id}/chart", metric=metric, format=kind).body, out)
 
 
 def _say(told: Mapping[str, Any], metric: str | None = None) -> None:
