@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Depends, Query, Response
 from pydantic import BaseModel, Field
-from sqlmodel import Session
 
-from sitrepd import facts
-from sitrepd.benchmarks import service
+from sitrepd.benchmarks.asking import AskedDep, AskedModelDep, decided, modelled
 from sitrepd.errors import InvalidFact, NoSession, UnknownId
-from sitrepd.facts import Scope
 from sitrepd.redact import redact_text
 from sitrepd.routing import HintDep, ReadDep, RuntimeDep, SessionId, api_router, problems, session_id
-from sitrepd.slices import Registry
 
 if TYPE_CHECKING:
-    from sitrepd.benchmarks.decide import Decision
     from sitrepd.benchmarks.speculative import Model
 
 router = api_router("benchmarks")
@@ -83,40 +78,6 @@ class Compared(BaseModel):
     notes: list[str] = Field(description="What keeps it from being complete.")
     latency: str | None = Field(None, description="The metric that the Pareto front is of, against output_throughput.")
     method: str = Field(description="How the intervals are made.")
-
-
-class Asked(BaseModel):
-    """What is compared, as the queries of all these routes say it."""
-
-    metric: Annotated[str | None, Query(description="The session's own if absent.")] = None
-    run: Annotated[list[str], Query(description="Only these runs, and the baseline.")] = Field(default_factory=list)
-    baseline: Annotated[str | None, Query(description="The run to compare with, instead of the marked one.")] = None
-    latency: Annotated[str | None, Query(description="The latency of the Pareto front.")] = None
-    price: Annotated[float | None, Query(gt=0, lt=1e9, description="Of one hour of all GPUs, in any currency.")] = None
-
-
-def _asked(
-    metric: Annotated[str | None, Query(description="The session's own if absent.")] = None,
-    run: Annotated[list[str] | None, Query(description="Only these runs, and the baseline.")] = None,
-    baseline: Annotated[str | None, Query(description="The run to compare with, not the marked one.")] = None,
-    latency: Annotated[str | None, Query(description="The latency of the Pareto front.")] = None,
-    price: Annotated[float | None, Query(gt=0, lt=1e9, description="Of an hour of all GPUs, in any currency.")] = None,
-) -> Asked:
-    return Asked(metric=metric, run=run or [], baseline=baseline, latency=latency, price=price)
-
-
-AskedDep = Annotated[Asked, Depends(_asked)]
-
-
-def decided(db: Session, registry: Registry, number: int | None, asked: Asked) -> Decision:
-    """The decision on the runs of a session."""
-    from sitrepd.benchmarks.decide import decide
-    from sitrepd.benchmarks.energy import joules_per_token
-
-    scope = Scope(registry, "observed", number)
-    which = service.Which(asked.metric, asked.run, asked.baseline, asked.latency)
-    found, samples = service.comparison(db, scope, which)
-    return decide(found, samples, asked.latency, asked.price, joules_per_token(db, scope, found))
 
 
 def _decided(fact_session: SessionId, db: ReadDep, runtime: RuntimeDep, hint: HintDep, asked: AskedDep) -> Any:
@@ -192,54 +153,6 @@ class SpeculativeModel(BaseModel):
     blind_percent: float | None = Field(None, description="The same of points that the fit had not seen.")
     notes: list[str] = Field(default_factory=list)
     formula: str = "speed-up = tokens / cost; tokens = (1 - a^(k+1)) / (1 - a); cost = base + k * draft"
-
-
-class AskedModel(BaseModel):
-    """What the model is told, besides what was measured."""
-
-    accept_rate: float | None = None
-    profile: str | None = None
-    profile_steps: int | None = None
-    plain_ms: float | None = None
-
-
-def _asked_model(
-    accept_rate: Annotated[float | None, Query(ge=0, le=1, description="The chance of a draft to be accepted.")] = None,
-    profile: Annotated[str | None, Query(description="A profile with phases of draft and verify.")] = None,
-    profile_steps: Annotated[int | None, Query(ge=1, le=1000, description="The steps that it was made with.")] = None,
-    plain_ms: Annotated[float | None, Query(gt=0, description="Milliseconds of a plain decode step.")] = None,
-) -> AskedModel:
-    return AskedModel(accept_rate=accept_rate, profile=profile, profile_steps=profile_steps, plain_ms=plain_ms)
-
-
-AskedModelDep = Annotated[AskedModel, Depends(_asked_model)]
-
-
-def modelled(db: Session, registry: Registry, told: Decision, asked: AskedModel) -> Model:
-    """The model of a comparison; InvalidFact says what is missing."""
-    from sitrepd.benchmarks.speculating import model_of
-
-    phases, steps = None, asked.profile_steps
-    if asked.profile is not None:
-        noun = registry.by_word["profile"]
-        row = facts.get(db, noun, asked.profile)
-        phases = [one.model_dump() for one in facts.publish_one(db, registry, noun, row).phases]
-        steps = steps or _steps_of(db, registry, row)
-    return model_of(told, asked.accept_rate, phases, steps, asked.plain_ms)
-
-
-def _steps_of(db: Session, registry: Registry, profile: Any) -> int | None:
-    """The steps of the run or the launch that a profile is of."""
-    if profile.benchmark_id:
-        benchmark: Any = db.get(registry.by_word["benchmark"].table, profile.benchmark_id)
-        config = benchmark.config
-    elif profile.launch_id:
-        launch: Any = db.get(registry.by_word["launch"].table, profile.launch_id)
-        config = launch.settings or {}
-    else:
-        return None
-    steps = (config or {}).get("speculative_num_steps")
-    return steps if isinstance(steps, int) else None
 
 
 @router.get(

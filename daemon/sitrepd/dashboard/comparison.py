@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -12,8 +13,8 @@ from sqlmodel import Session
 from starlette.responses import Response
 
 from sitrepd.benchmarks import charts
+from sitrepd.benchmarks.asking import Asked, AskedModel, decided, modelled
 from sitrepd.benchmarks.compare import Comparison
-from sitrepd.benchmarks.comparing import Asked, AskedModel, decided, modelled
 from sitrepd.benchmarks.decide import Decision
 from sitrepd.benchmarks.labels import STEPS
 from sitrepd.benchmarks.metrics import describe
@@ -111,7 +112,7 @@ def _number(told: str, what: str, most: float) -> float:
 
 def _query(asked: Asked, setting: str) -> str:
     """What was asked for, for the addresses of table and charts."""
-    told = asked.model_dump(exclude_none=True) | ({"setting": setting} if setting else {})
+    told = {name: value for name, value in asdict(asked).items() if value} | ({"setting": setting} if setting else {})
     return urlencode(told, doseq=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from sitrepd.benchmarks.comparing import Asked, decided
+from sitrepd.benchmarks.asking import Asked, decided
 from sitrepd.benchmarks.curves import Curve, curves
 from sitrepd.benchmarks.metrics import decimals, display_text
 from sitrepd.benchmarks.profiles.found import mean_ms, shares, total_ms
