@@ -133,5 +133,11 @@ def rank(pid: int) -> psutil.Process:
     return found
 
 
+def ranks(pid: int) -> dict[str, int]:
+    """The pids of all processes that run the model, by the titles that SGLang gives them."""
+    found = {one.cmdline()[0].strip(): one.pid for one in tree(pid)}
+    return {title: number for title, number in found.items() if title.startswith("sglang::scheduler")}
+
+
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)

@@ -89,6 +89,16 @@ def test_the_rank_that_failed_is_named(name: str, summary: str) -> None:
     assert diagnose(LOGS / f"cpu-0.5.23-tp2-{name}.log").summary == summary
 
 
+def test_the_process_is_named_that_the_launcher_missed() -> None:
+    lines = [
+        *(LOGS / "cpu-0.5.23-tp2-success.log").read_text().split("SIGTERM received")[0].splitlines()[:-1],
+        "[2026-12-01 16:31:59] Subprocess scheduler_1 (pid=12521) crashed with exit code -9. Triggering SIGQUIT for "
+        "cleanup...",
+        "[2026-12-01 16:31:59] SIGQUIT received. signum=None, frame=None. It usually means one child failed.",
+    ]
+    assert diagnose(lines).summary == "A process of the server was killed from outside: scheduler_1"
+
+
 def test_fixes_name_the_port_of_the_ranks_and_the_file() -> None:
     port = diagnose(LOGS / "cpu-0.5.23-tp2-port-of-ranks.log")
     assert "--nccl-port 53108" in str(port.fix)

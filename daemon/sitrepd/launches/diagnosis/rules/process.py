@@ -17,6 +17,15 @@ KILLED_CAUSE = (
     "the usual sender."
 )
 
+_CHILD = re.compile(r"Subprocess (?P<name>\w+) \(pid=\d+\)|Rank (?P<rank>\d+) scheduler")
+
+
+def which_child(text: str) -> str:
+    """`: scheduler_1`, where the launcher says which of its processes it was."""
+    found = _CHILD.search(text)
+    return f": {found['name'] or 'the scheduler of rank ' + found['rank']}" if found else ""
+
+
 _ANNOUNCES = re.compile(
     r"(?:[Ss]end(?:ing)?|[Ss]ent|with) SIGKILL|handlers?\b.{0,40}SIG|(?:regist|install)\w* .{0,40}SIG"
 )
@@ -39,7 +48,7 @@ RULES: tuple[Rule, ...] = (
         r"^Killed$|^已杀死|\bKilled +(?:python|nohup|sglang|vllm|/\S*python)|code=killed, status=9/KILL"
         r"|died with <Signals\.SIGKILL|signal: 9"
         r"|[Ss]ignal 9\b|(?<!killed by )SIGKILL\)?[ .]|[Ee]xit code:? -9|exited with code 137|code -9\b",
-        "A process of the server was killed from outside",
+        lambda case: f"A process of the server was killed from outside{which_child(case.found.string)}",
         KILLED_CAUSE,
         KILLED_FIX,
         on="line",
