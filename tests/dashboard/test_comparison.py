@@ -80,3 +80,28 @@ def test_the_page_of_a_run_shows_its_samples(compared: TestClient) -> None:
     repeat = compared.get("/f/B5").text
     assert "Repeats: " in repeat
     assert 'href="/f/B4"' in repeat
+
+
+def test_the_page_of_a_sweep_has_its_trials_with_what_they_measured(compared: TestClient) -> None:
+    sweep = {"name": f"steps {_EVIL}", "state": "done", "parameters": {"steps": [None, 1]}, "template": "serve --tp 2"}
+    compared.post("/api/v1/sweeps", json=sweep).raise_for_status()
+    for trial in (
+        {"name": "without", "state": "done", "benchmarks": ["B1", "B2", "B3"], "baseline": True},
+        {"settings": {"steps": 1, "x": None}, "state": "done", "benchmarks": ["B4", "B5", "B6"]},
+        {"name": "broken", "state": "failed", "why": "out of memory"},
+        {},
+    ):
+        compared.post("/api/v1/trials", json={"sweep": "W1", **trial}).raise_for_status()
+    page = compared.get("/f/W1")
+    assert page.status_code == 200
+    for text in ("4 of 4 trials are over", "without", "steps 1, x absent", "12.0", "mean of 3 runs", "+20.0 %", "better",
+                 "out of memory", "trial 4", "steps absent, 1", "serve --tp 2", ">best<", 'href="/f/B4"'):  # fmt: skip
+        assert text in page.text, text
+    assert "<script>alert" not in page.text
+    assert "None" not in page.text
+
+
+def test_requests_that_failed_are_counted_whole(compared: TestClient) -> None:
+    metrics = {"output_throughput": {"value": 9.0, "unit": "tok/s"}, "failed": {"value": 1.0, "unit": "requests"}}
+    compared.post("/api/v1/benchmarks", json={"name": "aiperf", "metrics": metrics}).raise_for_status()
+    assert "1 request failed" in compared.get("/s/S1/comparison").text

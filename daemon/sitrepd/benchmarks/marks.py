@@ -21,7 +21,8 @@ def marks_of(told: Iterable[str] | None, failed: Decimal | None) -> tuple[str, .
     marks = tuple(told or ())
     if failed is None or failed <= 0 or any(_SAID in mark for mark in marks):
         return marks
-    return (*marks, f"{number_text(failed)} {'request' if failed == 1 else 'requests'} failed")
+    count = int(failed) if failed == failed.to_integral_value() else number_text(failed)
+    return (*marks, f"{count} {'request' if failed == 1 else 'requests'} failed")
 
 
 def failures(db: Session, session_id: int | None, numbers: Sequence[int] | None = None) -> dict[int, Decimal]:

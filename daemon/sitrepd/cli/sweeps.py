@@ -149,7 +149,9 @@ def _say_plan(told: dict[str, Any]) -> None:
     if told["choices"] > len(told["trials"]):
         output.say(f"The first {len(told['trials'])} of {told['choices']} combinations are shown.")
     chosen = f", chosen by {told['search']}," if told["search"] != "grid" else ""
-    output.say(f"{told['count']} trials{chosen} with {told['runs']} runs in all; {told['metric']} decides.")
+    output.say(
+        f"{_many(told['count'], 'trial')}{chosen} with {_many(told['runs'], 'run')} in all; {told['metric']} decides."
+    )
     if told.get("start_s") is not None:
         whole = output.duration(told["start_s"] * told["launches"])
         output.say(
@@ -256,7 +258,11 @@ def extend(
 
 
 def _extended(added: int, left: int) -> str:
-    return f"{added} trial{'s' * (added != 1)} added; {left} {'is' if left == 1 else 'are'} left."
+    return f"{_many(added, 'trial')} added; {left} {'is' if left == 1 else 'are'} left."
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def _spelled(told: Any) -> list[Any]:

@@ -187,6 +187,10 @@ def _fact_page(runtime: Runtime, db: Session, fact_id: str, launch_template: str
     if noun.word == "launch":
         shown = launches.panel(told, view.alive("launches"), view.now)
         return page_of(runtime, launch_template, **context, panel=shown)
+    if noun.word == "sweep":
+        from sitrepd.dashboard import sweeping
+
+        return page_of(runtime, "sweep", **context, **sweeping.shown(db, runtime, row))
     if noun.word in measured.PAGES:
         return page_of(runtime, noun.word, **context, **measured.PAGES[noun.word](view, told))
     return page_of(runtime, "fact", **context)

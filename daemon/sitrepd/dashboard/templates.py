@@ -49,6 +49,7 @@ def environment(templates_dir: Path | None) -> Environment:
         "linked": _linked,
         "shown": _shown,
         "short_text": short_text,
+        "varied": _varied,
     }
     env.globals |= {"asset": assets.url, "version": __version__, "edition": assets.edition()}
     return env
@@ -62,7 +63,14 @@ def _ago(moment: datetime, now: datetime | None = None) -> Markup:
     )
 
 
+def _varied(settings: dict[str, Any] | None) -> str:
+    """The settings of a trial on one line."""
+    return ", ".join(f"{name} {'absent' if value is None else value}" for name, value in (settings or {}).items())
+
+
 def _shown(value: Any) -> Any:
+    if value is None:
+        return "–"
     return words.moment_text(value) if isinstance(value, datetime) else value
 
 
