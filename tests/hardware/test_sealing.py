@@ -141,6 +141,19 @@ def test_minutes_and_hours_say_what_the_samples_say(db: Session):
     assert series.throttled_share(db, 1, 0, START, until) == pytest.approx(863 / 4319)
 
 
+def test_weeks_are_summed_up_by_the_hour(db: Session):
+    rows = [sample(600 * n, clock_reasons=4 if n % 4 == 0 else 0) for n in range(1440)]
+    newest.add(db, rows)
+    seal_all(db, most=30)
+    until = START + timedelta(days=10)
+    found = series.summaries(db, 1, 0, ("power_w", "utilization"), START, until)
+    for name, one in found.items():
+        values = [row[name] for row in rows]
+        assert (one.samples, one.min, one.max) == (1440, min(values), max(values))
+        assert one.mean == pytest.approx(sum(values) / len(values), rel=1e-3)
+    assert series.throttling(db, 1, 0, START, until) == {"power cap": 360}
+
+
 @pytest.mark.slow
 def test_percentiles_of_a_long_time_are_those_of_samples(db: Session):
     """And not of minutes' means, which tremble less; mean, minimum and maximum are exact."""

@@ -86,15 +86,15 @@ def summarised(
 
 
 def _gpu(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> GpuSummary | None:
-    found = {name: series.summary(db, host_id, gpu, name, since, until) for name in FIGURES}
-    metrics = {name: _figures(one) for name, one in found.items() if one is not None}
+    found = series.summaries(db, host_id, gpu, FIGURES, since, until)
+    metrics = {name: _figures(one) for name, one in found.items()}
     if not metrics:
         return None
     power = metrics.get("power_w")
     known_s = series.sampled_s(db, host_id, gpu, since, until) if power else 0.0
     return GpuSummary(
         index=gpu,
-        samples=max(one.samples for one in found.values() if one is not None),
+        samples=max(one.samples for one in found.values()),
         metrics=metrics,
         energy_j=None if power is None else round(power.mean * known_s, 1),
         throttled_s=throttled_s(db, host_id, gpu, since, until),

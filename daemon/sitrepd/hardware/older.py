@@ -38,6 +38,10 @@ _PIECES = (
 )
 
 
+# Lows, means, highs, and of how many samples each is.
+Told = tuple[list[float], list[float], list[float], list[int]]
+
+
 @dataclass(slots=True)
 class Level:
     """Consecutive values of one resolution: samples, or periods of `step_s`; figures are whole (see Metric)."""
@@ -54,10 +58,18 @@ class Level:
         kind = KINDS[name]
         return kind.scale, kind.scale * (1 if self.step_s == RAW else kind.finer)
 
-    def told(self, name: str) -> tuple[list[float], list[float], list[float], list[int]]:
+    def told(self, name: str) -> Told:
         """(lows, means, highs, samples) of the values that there are, in the metric's own unit."""
         low, mean, high = self.figures[name]
         scale, mean_scale = self.scales(name)
+        if None not in low:
+            lows, means, highs = cast(tuple[list[int], list[int], list[int]], (low, mean, high))
+            return (
+                [value / scale for value in lows],
+                [value / mean_scale for value in means],
+                [value / scale for value in highs],
+                self.samples,
+            )
         there = [place for place, value in enumerate(low) if value is not None]
         return (
             [(low[place] or 0) / scale for place in there],
@@ -143,15 +155,17 @@ def levels(
     return [level for level in found if level.at_ms]
 
 
-def some_of(db: Session, host_id: int, gpu: int, since: int, until: int, name: str) -> list[float]:
+def some_of(
+    db: Session, host_id: int, gpu: int, since: int, until: int, names: Sequence[str]
+) -> dict[str, list[float]]:
     """Samples of a long time from chunks evenly spread over it; none where those of most of it are no longer kept."""
     chunks = _chunks(db, host_id, gpu, RAW, since, until)
     if not chunks or chunks[0][0] - since > (until - since) / 2:
-        return []
-    level = Level(RAW, figures={name: ([], [], [])})
+        return {}
+    level = Level(RAW, figures={name: ([], [], []) for name in names})
     for place in range(0, len(chunks), max(1, -(-len(chunks) // _MOST_CHUNKS))):
-        _add(level, chunks[place][1], since, until, (name,))
-    return level.told(name)[1]
+        _add(level, chunks[place][1], since, until, names)
+    return {name: level.told(name)[1] for name in names}
 
 
 def stored(db: Session, host_id: int, gpu: int, tier: int, start: int) -> bytes | None:

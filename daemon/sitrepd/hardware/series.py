@@ -17,16 +17,17 @@ from sitrepd.hardware import newest
 from sitrepd.hardware.gpus import THROTTLING, clock_reason_words
 from sitrepd.hardware.grid import Columns, Grid, together
 from sitrepd.hardware.newest import known_gpus, latest
-from sitrepd.hardware.older import Level, levels, some_of, tier_for
-from sitrepd.hardware.quantities import MINUTES, RAW, REASONS
+from sitrepd.hardware.older import Level, Told, levels, some_of, tier_for
+from sitrepd.hardware.quantities import HOURS, MINUTES, RAW, REASONS
 from sitrepd.storage.types import to_ms
 
 __all__ = [
-    "Columns", "Summary", "columns", "known_gpus", "latest", "sampled_s", "summary", "throttled_share", "throttling",
+    "Columns", "Summary", "columns", "known_gpus", "latest", "sampled_s", "summaries", "summary", "throttled_share",
+    "throttling",
 ]  # fmt: skip
 
-# A longer time is summed up from its minutes, whose means would not do for percentiles.
-_RAW_AT_MOST_MS = 4 * 3600 * 1000
+# A longer time is summed up from its minutes or hours, whose means would not do for percentiles.
+_RAW_AT_MOST_MS, _MINUTES_AT_MOST_MS = 4 * 3600 * 1000, 4 * 86_400 * 1000
 # So long a sample stands for the time around it, of a machine that is sampled no more seldom.
 _STANDS_MS, _STANDS_SAMPLES = 30_000, 2.5
 _PERCENTILES = (5, 50, 95, 99)
@@ -37,7 +38,7 @@ class Summary:
     """Of one metric over a time; percentiles are those of the samples.
 
     Of more than four hours they are those of a part of the samples, evenly spread; where samples are no longer kept, of
-    the means of minutes.
+    the means of minutes or hours. A time of more than four days begins and ends with whole hours.
     """
 
     samples: int
@@ -63,16 +64,31 @@ def columns(
 
 def summary(db: Session, host_id: int, gpu: int, metric: str, since: datetime, until: datetime) -> Summary | None:
     """None where the metric has no samples in that time."""
-    parts = [level.told(metric) for level in _levels(db, host_id, gpu, since, until, (metric,))]
-    now = newest.values(db, host_id, gpu, metric, to_ms(since), to_ms(until))
-    parts.append((now, now, now, [1] * len(now)))
+    return summaries(db, host_id, gpu, (metric,), since, until).get(metric)
+
+
+def summaries(
+    db: Session, host_id: int, gpu: int, metrics: Sequence[str], since: datetime, until: datetime
+) -> dict[str, Summary]:
+    """By metric, of those that have samples in that time: what is stored is read once for all."""
+    start, end = to_ms(since), to_ms(until)
+    found = _levels(db, host_id, gpu, since, until, metrics)
+    some = some_of(db, host_id, gpu, start, end, metrics) if end - start > _RAW_AT_MOST_MS else {}
+    told = {}
+    for name in metrics:
+        now = newest.values(db, host_id, gpu, name, start, end)
+        one = _summary([*(level.told(name) for level in found), (now, now, now, [1] * len(now))], some.get(name))
+        if one is not None:
+            told[name] = one
+    return told
+
+
+def _summary(parts: Sequence[Told], some: Sequence[float] | None) -> Summary | None:
     lows, means, highs, weights = (list(chain.from_iterable(columns)) for columns in zip(*parts, strict=True))
     if not means:
         return None
     mean = sum(map(mul, means, weights)) / sum(weights)
-    if to_ms(until) - to_ms(since) > _RAW_AT_MOST_MS:
-        means = some_of(db, host_id, gpu, to_ms(since), to_ms(until), metric) or means
-    return Summary(round(sum(weights)), min(lows), mean, max(highs), *_percentiles(means))
+    return Summary(round(sum(weights)), min(lows), mean, max(highs), *_percentiles(some or means))
 
 
 def sampled_s(db: Session, host_id: int, gpu: int, since: datetime, until: datetime) -> float:
@@ -124,7 +140,9 @@ def _levels(
     db: Session, host_id: int, gpu: int, since: datetime, until: datetime, names: Collection[str]
 ) -> list[Level]:
     start, end = to_ms(since), to_ms(until)
-    return levels(db, host_id, gpu, start, end, RAW if end - start <= _RAW_AT_MOST_MS else MINUTES, names)
+    length = end - start
+    tier = RAW if length <= _RAW_AT_MOST_MS else MINUTES if length <= _MINUTES_AT_MOST_MS else HOURS
+    return levels(db, host_id, gpu, start, end, tier, names)
 
 
 def _percentiles(values: Sequence[float]) -> list[float]:
