@@ -83,10 +83,14 @@ def test_oom_whose_traceback_is_elsewhere_lends_its_place() -> None:
     error = (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 96.00 MiB. GPU 0 has a total capacity of 79 GiB"
     )
-    assert diagnose([error]).category == "unknown"
+    alone = diagnose([error])
+    assert alone.category == "memory_runtime"
+    assert "does not show" in str(alone.cause)
     frames = [
         "Traceback (most recent call last):",
         '  File "/x/vllm/engine/multiprocessing/engine.py", line 218, in run_engine_loop',
         "    request_outputs = self.engine_step()",
     ]
-    assert diagnose([error, *frames]).category == "memory_runtime"
+    told = diagnose([error, *frames])
+    assert told.category == "memory_runtime"
+    assert "while serving" in told.summary

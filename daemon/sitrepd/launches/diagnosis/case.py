@@ -35,6 +35,7 @@ _LOAD = re.compile(
     r"|load_model_|process_weights_after_loading|in weight_loader|weights_iterator|initialize_model"
     r"|models/\w+\.py\", line \d+, in __init__|layers/[\w/]+\.py\", line \d+, in (?:__init__|create_weights)"
 )
+_FORWARD = re.compile(r"in _?forward\w*$|in (?:execute_model|_dummy_run|generate\w*)$", re.MULTILINE)
 _DRAFT = re.compile(
     r"eagle_worker|eagle_draft|draft_worker|/speculative/|spec_decode|eagle3?\.py|nextn|EAGLEWorker|EagleDraft"
     r"|DraftWorker|multi_layer_eagle|medusa|mlp_speculator"
@@ -98,6 +99,11 @@ class Case:
         return stage_of(self.incident, self.frames, self.text)
 
     @property
+    def is_placed(self) -> bool:
+        """Whether it is sure what the server was doing, for rules whose category depends on it."""
+        return bool(self.stage) or not callable(self.rule.category)
+
+    @property
     def is_draft(self) -> bool:
         return "draft" in self.incident.phase or is_of_draft(self.frames)
 
@@ -151,4 +157,4 @@ def stage_of(incident: Incident, frames: str, text: str) -> Stage:
         return "capture"
     if incident.phase in _STAGE_OF_PHASE:
         return _STAGE_OF_PHASE[incident.phase]
-    return "serve" if incident.was_ready else ""
+    return "serve" if incident.was_ready or _FORWARD.search(frames) or "func=resume" in text else ""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sitrepd.launches.diagnosis.case import Case
-from sitrepd.launches.diagnosis.incidents import Incident, is_of_worker
-from sitrepd.launches.diagnosis.judge import Found, explain, faintness, first_cause, of_requests
+from sitrepd.launches.diagnosis.incidents import Incident, is_of_engine, is_of_worker
+from sitrepd.launches.diagnosis.judge import Found, explain, faintness, first_cause, of_health, of_requests, of_threads
 from sitrepd.launches.diagnosis.model import MOST_EVIDENCE, Diagnosis, Evidence
 from sitrepd.launches.diagnosis.prefixes import is_rank
 from sitrepd.launches.diagnosis.rules import distributed, process
@@ -157,7 +157,7 @@ def _of_exception(reading: Reading, incident: Incident) -> Diagnosis:
     return Diagnosis(
         "failed",
         _phase_of(reading, incident),
-        "scheduler_exception" if in_worker else "unknown",
+        "scheduler_exception" if in_worker or is_of_engine(incident) else "unknown",
         _one_line(f"{'A worker' if in_worker else 'The server'} failed: {cause}{_who(incident)}"),
         _one_line(f"An exception that is none of the known kinds{f', at {where}' if where else ''}: {cause}"),
         "Look for this exception in the engine's issues; another release or fewer special flags often avoids it.",
@@ -322,10 +322,9 @@ def _of_warning(reading: Reading, beside: Beside) -> Diagnosis | None:
 
 
 def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
-    request = of_requests(found)
-    if request is not None and request.case is not None and reading.signs.ready_at >= 0:
-        told = _of_case(reading, beside, request.case)
-        return Diagnosis("ready", None, told.category, told.summary, told.cause, told.fix, told.evidence)
+    lived = _of_life(reading, beside, found)
+    if lived is not None:
+        return lived
     slow = _of_hang(reading) or _of_slowness(reading, beside)
     if slow is not None:
         return slow
@@ -338,6 +337,36 @@ def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
     phase = reading.progress.phase if state not in ("ready", "exited") else None
     evidence = (Evidence.of(reading.last[0], redact_text(reading.last[1])),) if reading.last[0] else ()
     return Diagnosis(state, phase or None, None, _said_of(state, phase), evidence=evidence)
+
+
+def _of_life(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis | None:
+    """What befell requests, or the server's own health checks, of a server that went on."""
+    request, thrown = of_health(found) or of_requests(found), of_threads(found)
+    bare = request is None or request.case is None or request.case.rule.standing == "secondary"
+    if thrown is not None and bare:
+        told = _of_request(reading, thrown.incident)
+    elif request is not None and request.case is not None:
+        told = _of_case(reading, beside, request.case)
+    else:
+        return None
+    progress = reading.progress
+    started = reading.starts == 0 or progress.is_ready or not progress.phase
+    state = "exited" if reading.signs.stop_at else "ready" if started else progress.state
+    return replace(told, state=state, phase=None if state != progress.state or state == "ready" else progress.phase)
+
+
+def _of_request(reading: Reading, incident: Incident) -> Diagnosis:
+    number, cause = incident.cause
+    return Diagnosis(
+        "ready",
+        None,
+        "request_rejected",
+        _one_line(f"A request failed inside the server, which lives on: {cause}"),
+        _one_line(f"An exception while the request was taken in or answered: {cause}"),
+        "Try the same request without its special options (tools, logprobs, grammars, images); the exception names the "
+        "part of the server that could not handle it.",
+        _evidence(reading, incident, number),
+    )
 
 
 def _said_of(state: str, phase: str | None) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from sitrepd.launches.diagnosis.prefixes import split
 from sitrepd.launches.diagnosis.source import Physical
 
 _QUOTE = re.compile(r"(?:> ?){1,3}")
@@ -107,6 +108,8 @@ def _is_joined(text: str) -> bool:
 def _stands_late(text: str, found: Sequence[int], kinds: Sequence[str]) -> bool:
     """A place in the code behind other code: the line before it has lost its break."""
     frame = next((at for at, kind in zip(found, kinds, strict=True) if kind == "F"), 0)
+    if frame and not split(text[:frame].rstrip() + " ").text.strip():
+        return False
     return frame > 0 and text[:frame].rstrip()[-1:] in (")", "(", ":", "]")
 
 

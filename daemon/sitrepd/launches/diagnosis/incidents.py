@@ -34,6 +34,7 @@ _WORKER_FRAME = re.compile(
     r"|vllm/(?:v1/)?(?:worker|executor|spec_decode|attention)/|vllm/v1/engine/core\.py|vllm/model_executor/(?:layers"
     r"|model_loader)|vllm/engine/(?:async_)?llm_engine|vllm/engine/multiprocessing/engine"
 )
+_ENGINE_FRAME = re.compile(r"[/\\](?:sglang|vllm|lmdeploy|text_generation_server|tensorrt_llm)[/\\]")
 _BEFORE_WORKERS = re.compile(r"server_args\.py|arg_utils\.py|create_engine_config|in prepare_server_args")
 _MILD = re.compile(
     r"Exception in (?:thread|callback|ASGI)|Task exception was never retrieved|Exception ignored in"
@@ -172,7 +173,11 @@ class Collector:
 
     def _goes_on(self, number: int, line: Line) -> bool:
         block = self._open.get(line.key)
-        if block is None or (not block.complete and _FALL.search(line.text)):
+        if block is None:
+            return False
+        if _FALL.search(line.text) and (not block.complete or line.text.startswith("Fatal Python error")):
+            if block.complete:
+                self._drop(block)
             return False
         if line.stamped and block.complete and announcement(line.text):
             self._drop(block)
@@ -250,6 +255,11 @@ def is_of_worker(incident: Incident) -> bool:
         return True
     frames = "\n".join(incident.frames)
     return bool(_WORKER_FRAME.search(frames)) and not _BEFORE_WORKERS.search(frames)
+
+
+def is_of_engine(incident: Incident) -> bool:
+    """Whether its exception came through code of an engine, whichever process that was."""
+    return is_of_worker(incident) or any(_ENGINE_FRAME.search(frame) for frame in incident.frames)
 
 
 def announcement(text: str) -> tuple[str, Weight] | None:

@@ -273,8 +273,6 @@ def _counts(one: Found, signs: Signs) -> bool:
         return False
     if signs.stop_at and incident.number > signs.stop_at:
         return False
-    if signs.fell_at and one.case is not None and _is_shells_word(one.case):
-        return False
     if one.case is not None and one.case.rule.category in _OF_THE_FALL and 0 < signs.fell_at < incident.number:
         return False
     if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
@@ -290,11 +288,6 @@ def _counts(one: Found, signs: Signs) -> bool:
     if told and signs.record_at > incident.last:
         return False
     return not signs.goes_on_between(incident.last, 1 << 62)
-
-
-def _is_shells_word(case: Case) -> bool:
-    """SGLang's launcher ends itself with SIGKILL after any failure of a child, which a shell then tells."""
-    return case.rule.category == "host_oom_killed" and re.match(r"^(?:Killed|已杀死)|Killed ", case.found[0]) is not None
 
 
 def of_requests(found: list[Found]) -> Found | None:
@@ -316,7 +309,10 @@ def of_threads(found: list[Found]) -> Found | None:
         (
             one
             for one in found
-            if one.case is None and one.incident.causes and one.incident.weight == "mild" and one.incident.who == "request"
+            if one.case is None
+            and one.incident.causes
+            and one.incident.weight == "mild"
+            and one.incident.who == "request"
         ),
         None,
     )

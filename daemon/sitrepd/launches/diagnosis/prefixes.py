@@ -31,6 +31,7 @@ _OUTER = (
     re.compile(r"\d{1,4}: (?=\S|  )"),  # srun --label
     re.compile(r"\d{1,7}[ :\t](?=\[20\d\d-|  |[A-Za-z_.]{1,60}Error: )"),
     re.compile(r"[\w.-]{1,120} >> "),
+    re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3,6} - [\w.]{1,120} - [A-Z]{4,8} - "),
     re.compile(r"[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d(?:\.\d+)?\s+"),
     re.compile(r"(?:> |\.\.\.? |… ?)(?=\S)"),
 )

@@ -35,6 +35,7 @@ _SGLANG = re.compile(
     r"\bsglang[./]|Load weight begin|Init torch distributed|Memory pool end|max_total_num_tokens=|get_model_info"
     r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]+\d+)*\] "
 )
+_BATCH = re.compile(r"Decode batch[.,]")
 _WARMUPS = 1
 """Requests that SGLang sends to itself before it is ready."""
 
@@ -102,6 +103,9 @@ class Progress:
         """Whoever answers requests is ready, whatever the line is that this release announces it with, or none."""
         if "Application startup complete" in raw:
             self._listens = True
+        elif not self._open and not self._left and _BATCH.search(raw):
+            # An excerpt from the midst of a server's life.
+            self.ready = True
         elif "HTTP/" in raw or "throughput" in raw:
             self._answers += bool(_ANSWERED.search(raw))
             if self.is_sglang:

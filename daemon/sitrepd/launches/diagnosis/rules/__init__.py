@@ -18,6 +18,7 @@ from sitrepd.launches.diagnosis.rules import (
     memory,
     model,
     process,
+    rendezvous,
     serving,
     shell,
 )  # fmt: skip
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     *build.RULES,
     *kernels.RULES,
     *device.RULES,
+    *rendezvous.RULES,
     *distributed.RULES,
     *folder.RULES,
     *files.RULES,

@@ -138,6 +138,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "cuda_illegal_memory",
         r"illegal memory access|cudaErrorIllegalAddress|CUDA_ERROR_ILLEGAL_ADDRESS|Memory access fault by GPU"
+        r"|HSA_STATUS_ERROR_(?:EXCEPTION|MEMORY_\w+)|HSAIL operation resulted in a hardware exception"
         r"|misaligned address|illegal instruction was encountered|tensor map: 700|\b(?:error code|CUDA error):? 700\b"
         r"|cudaErrorMisalignedAddress|Warp Illegal Address|invalid address space",
         "A GPU kernel accessed memory that it must not",

@@ -166,6 +166,28 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "nccl_error",
+        r"[Mm]ooncake (?:Transfer Engine|TransferEngine)? ?[Ii]nitiali[sz]ation failed|GID is NULL"
+        r"|(?:No|no) (?:available |usable )?(?:RDMA|HCA|InfiniBand) (?:devices?|interfaces?) (?:found|available|is|are)"
+        r"|Failed to open device \S+ on port|ibv_\w+(?:\(\))? failed",
+        "The transfer of the KV cache between prefill and decode servers could not be set up",
+        "The transfer engine found no RDMA device, port or GID that it can use.",
+        "ibv_devinfo -v and show_gids list devices, ports and GIDs; name a device that is up in "
+        "--disaggregation-ib-device, the index of a RoCE v2 GID in MC_GID_INDEX; without RDMA: MC_FORCE_TCP=1.",
+        standing="follows",
+    ),
+    rule(
+        "nccl_error",
+        r"socketStartConnect: exceeded timeouts|Bootstrap plugin init failed|nvshmem\w*:? [^\n]{0,60}bootstrap[^\n]{0,40}"
+        r"fail",
+        "NVSHMEM could not set up the connection between the ranks",
+        "A rank did not reach the others at NVSHMEM's bootstrap: a wrong interface, a firewall, or a rank that is gone.",
+        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME and NCCL_SOCKET_IFNAME name the interface by which the nodes reach each other; "
+        "NVSHMEM_DEBUG=INFO shows which address it tries.",
+        weight="fatal",
+        standing="follows",
+    ),
+    rule(
+        "nccl_error",
         r"DistBackendError.*(?:NCCL|remote process)|NCCL error(?: in:|: )|ncclSystemError|ncclInternalError"
         r"|ncclUnhandledCudaError"
         r"|\bHCCL error|\bHccl\w+ failed|HcclCommInit\w*.*(?:fail|error)|oneCCL.*(?:fail|error)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sitrepd.launches.diagnosis.case import Case, Rule
-from sitrepd.launches.diagnosis.incidents import is_of_worker
+from sitrepd.launches.diagnosis.incidents import is_of_engine
 from sitrepd.launches.diagnosis.rules._make import rule
 
 _ASSERTED = re.compile(r"^assert (?P<what>.*(?:% .*(?:tp|world|parallel\w*)_?\w*size|(?:tp|world)_?size\w* % ).*)")
@@ -13,7 +13,7 @@ _LAST_LINES = 3
 
 
 def category(case: Case) -> str:
-    return "scheduler_exception" if is_of_worker(case.incident) else "unknown"
+    return "scheduler_exception" if is_of_engine(case.incident) else "unknown"
 
 
 def _asserted(case: Case) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -16,6 +18,28 @@ def _download(case: Case) -> str:
     model = _model(case)
     where = f"hf download {model}" if not model.startswith(("/", ".", "~")) else f"hf download REPO --local-dir {model}"
     return f"{where} (it resumes); compare the folder with model.safetensors.index.json before the next start."
+
+
+_READS_WEIGHTS = re.compile(
+    r"torch/serialization\.py|weight_utils|model_loader|load_weights|weights_iterator|torch_load|safetensors|gguf"
+    r"|load_state_dict|in load_model|modeling_utils"
+)
+_OF_ANY_FILE = re.compile(
+    r"invalid load key|UnpicklingError|pickle data was truncated|[Cc]hecksum mismatch|bad magic number|not a zip archive"
+    r"|unexpected EOF"
+)
+_READS_OTHERS = re.compile(
+    r"zmq|recv_pyobj|recv_multipart|sockets?\b|custom_all_reduce|p2p_access|subprocess|importlib"
+)
+
+
+def _is_of_weights(case: Case) -> bool:
+    """Pickles and archives come over sockets, from children and out of caches too."""
+    if not _OF_ANY_FILE.search(case.found[0]):
+        return True
+    if case.frames:
+        return _READS_WEIGHTS.search(case.frames) is not None
+    return _READS_OTHERS.search(case.text) is None
 
 
 def _missing_summary(case: Case) -> str:
@@ -47,6 +71,7 @@ RULES: tuple[Rule, ...] = (
         lambda case: (
             f"ls -lL {_model(case)}/*.safetensors and compare the sizes; delete the bad shard, then {_download(case)}"
         ),
+        needs=_is_of_weights,
     ),
     rule(
         "weights_missing",

@@ -76,7 +76,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "kernel_unsupported",
-        r"Unknown recipe|[Uu]nsupported architecture|Unsupported (?:SM|sm|CUDA arch|compute capability|GPU arch)"
+        r"Unknown recipe|[Uu]nsupported architecture\b(?!:)|Unsupported (?:SM|sm|CUDA arch|compute capability|GPU arch)"
         r"|[Uu]nsupported hardware"
         r"|(?:requires|only supports?|only supported on|is only available on|supported only on"
         r"|needs)[^\n]{0,60}(?:SM ?\d|sm_?\d|SM *[<>]=?|compute capabilit|Hopper|Blackwell|Ampere)"

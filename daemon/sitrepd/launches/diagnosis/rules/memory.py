@@ -14,7 +14,7 @@ _OOM = (
     r"|CUDA (?:driver |runtime )?[Ee]rror(?: \d+)?: out of memory|failed with error:? (?:code )?out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
     r"|NPU out of memory|(?<!exceptions\.)OutOfMemoryError"
-    r"|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
+    r"|error:? 2 \(out of memory\)|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
 )
 _OTHER = re.compile(r"Process (\d+) has ([\d.]+) ([GM]iB) memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
@@ -63,7 +63,14 @@ def _oom_category(case: Case) -> str:
         "capture": "memory_cuda_graph",
         "serve": "memory_runtime",
     }
-    return stages.get(case.stage, "memory_runtime" if case.incident.was_ready else "unknown")
+    return stages.get(case.stage, "memory_kv_pool" if _is_early(case) else "memory_runtime")
+
+
+def _is_early(case: Case) -> bool:
+    """Whether no step of the start was over that takes much memory."""
+    return (
+        case.incident.phase == "starting" or re.search(r"[Ss]hard[\w ]{0,30}(?:[Ss]tart|load)", case.text) is not None
+    )
 
 
 def _little_at_begin(case: Case) -> bool:
@@ -84,7 +91,9 @@ def _oom_summary(case: Case) -> str:
         "memory_runtime": "GPU out of memory while serving",
         "memory_kv_pool": "GPU out of memory: the weights leave no room for the KV cache",
     }.get(_oom_category(case), "GPU out of memory")
-    if _oom_category(case) == "memory_kv_pool" and case.stage == "load":
+    if not case.is_placed:
+        what = "GPU out of memory"
+    elif _oom_category(case) == "memory_kv_pool" and case.stage == "load":
         what = "GPU out of memory: the weights do not fit"
     return what + wanted
 
@@ -94,13 +103,13 @@ def _oom_cause(case: Case) -> str:
     if category == "gpu_occupied":
         held = ", ".join(f"process {pid} {size:.1f} GiB" for pid, size in _others(case) if size > 0.5)
         return f"Before this server had loaded, others held the memory: {held or 'little was free at the begin'}."
+    if not case.is_placed:
+        return "The GPU's memory ran out; the log does not show what the server was doing then."
     if category == "memory_cuda_graph":
         return "Weights and KV cache took the memory that capturing graphs needs beside them."
     if category == "memory_runtime":
         return "Weights, KV cache and graphs leave too little for the activations of a batch."
-    if category == "memory_kv_pool":
-        return "The weights of one rank are larger than what a GPU has left for them and the KV cache."
-    return "The log does not show what the server was doing when the GPU's memory ran out."
+    return "The weights of one rank are larger than what a GPU has left for them and the KV cache."
 
 
 def _lower(case: Case) -> str:
@@ -121,15 +130,18 @@ def _oom_fix(case: Case) -> str:
             f"nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over: kill "
             f"{pids or 'PID'}."
         )
+    if not case.is_placed:
+        return (
+            f"{_lower(case)} where it had loaded, and fewer tokens at once ({known.flag('prefill')} 2048); "
+            f"{known.flag('tp')} higher or a quantized checkpoint where the weights do not fit."
+        )
     if category == "memory_cuda_graph":
         return f"{_lower(case)}; or fewer graphs: {known.flag('graph_bs')} 16; or none: {known.flag('no_graph')}."
     if category == "memory_runtime":
         return f"{_lower(case)}; {known.flag('prefill')} 2048; {known.flag('running')} lower."
-    if category == "memory_kv_pool":
-        tp = known.get("tp_size") or 1
-        more = int(tp) * 2 if str(tp).isdigit() else 2
-        return f"More GPUs: {known.flag('tp')} {more} (now {tp}); or a quantized checkpoint (FP8, INT4)."
-    return f"{_lower(case)} if it loads and fails later; {known.flag('tp')} higher if the weights do not fit."
+    tp = known.get("tp_size") or 1
+    more = int(tp) * 2 if str(tp).isdigit() else 2
+    return f"More GPUs: {known.flag('tp')} {more} (now {tp}); or a quantized checkpoint (FP8, INT4)."
 
 
 def _half(count: str) -> str:
@@ -189,7 +201,7 @@ _KV_CAUSE = "After the weights, less than nothing is left of the memory fraction
 RULES: tuple[Rule, ...] = (
     rule(
         "memory_kv_pool",
-        r"leave no GPU memory for the KV cache(?: under --mem-fraction-static=(?P<now>\d+(?:\.\d+)?))?"
+        r"leave no GPU memory for the KV cache(?: under --mem-fraction-static=(?P<now>\d+(?:\.\d+)?(?:e-\d+)?))?"
         r"(?:.*?Raise --mem-fraction-static above (?P<least>\d+(?:\.\d+)?))?",
         "The weights leave no room for the KV cache under the memory fraction",
         "The loaded weights alone take more than the memory fraction allows, so nothing is left for the KV cache.",

@@ -20,7 +20,9 @@ _UNFIT = (
 )
 
 
-_UNKNOWN_TYPE = re.compile(r"does not recognize this architecture|has model type|architectures? .* not supported")
+_UNKNOWN_TYPE = re.compile(
+    r"does not recognize this architecture|has model type|architectures? .* not supported|nsupported architectures?: \w+For"
+)
 
 
 def _context_fix(case: Case) -> str:
@@ -163,7 +165,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         division.category,
         r"Model architectures? .{0,160}(?:are|is) not supported|does not recognize this architecture"
-        r"|has model type `?(?P<type>[\w-]+)|Unrecognized model in"
+        r"|has model type `?(?P<type>[\w-]+)|Unrecognized model in|[Uu]nsupported architectures?: \w+For\w+"
         r"|Unrecognized configuration class|Cannot find model module|No model architectures are specified",
         "This release does not know the model's architecture",
         "The model's config names an architecture or a model type that the installed engine or transformers lacks.",

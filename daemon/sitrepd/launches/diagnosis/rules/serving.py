@@ -57,7 +57,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "warmup_failed",
-        r"Initialization failed\. warmup error|warmup error:|res(?:=|: )<Response \[[45]\d\d\]>",
+        r"Server warmup failed|HTTP server did not become ready|Initialization failed\. warmup error|warmup error:|res(?:=|: )<Response \[[45]\d\d\]>",
         "The server listened, and its warm-up request failed",
         "The request that the server sends to itself was refused, timed out, or broke the engine.",
         _warmup_fix,
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "request_rejected",
-        r'"POST /\S+ HTTP/[\d.]+" (?P<status>400|413|422)\b',
+        r'"POST /\S+ HTTP/[\d.]+"? (?P<status>400|413|422)\b',
         "Requests were refused with HTTP {status}; the server itself is fine",
         "The server answered that the request was not valid.",
         "Look at the body of the answer, which says what is wrong with the request (length, parameters, model name).",
@@ -120,8 +120,19 @@ RULES: tuple[Rule, ...] = (
         alive=True,
     ),
     rule(
-        "unknown",
-        r'"POST /\S+ HTTP/[\d.]+" (?P<status>50[0-24])\b',
+        "request_rejected",
+        r"(?:Prefill|Decode) (?:transfer|bootstrap|handshake) failed for request|KVTransferError"
+        r"|Losing connection with (?:prefill|decode) instance",
+        "Requests failed: their KV cache did not come from the prefill server to the decode server",
+        "The transfer between the two servers failed, so requests in flight were given up; this server lives on.",
+        "Look at the log of the other server of the pair for the same second; memory that is not registered, or a device "
+        "that is down: ibv_devinfo, --disaggregation-ib-device; without RDMA: MC_FORCE_TCP=1.",
+        weight="mild",
+        alive=True,
+    ),
+    rule(
+        "request_rejected",
+        r'"?POST /\S+ HTTP/[\d.]+"? (?P<status>50[0-24])\b',
         "Requests failed with HTTP {status}; the server itself lives on",
         "The server could not finish a request that it had taken on; the log does not name the exception.",
         "The body of the answer may say why; an exception of the same second stands above the line where the engine "
