@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sitrepd.errors import SitrepError
 from sitrepd.hardware.live import LiveHardware
 from sitrepd.launches.check.claimed import check_claims
+from sitrepd.launches.check.context import check_context
 from sitrepd.launches.check.division import check_division
 from sitrepd.launches.check.draft import check_draft
 from sitrepd.launches.check.flags import check_flags
@@ -44,6 +45,7 @@ CHECKS: dict[str, Callable[[Subject, Look], Iterable[Check]]] = {
     "model": check_model,
     "draft_model": check_draft_model,
     "draft": check_draft,
+    "context": check_context,
     "division": check_division,
     "gpu_count": check_gpu_count,
     "leftovers": check_leftovers,
