@@ -191,3 +191,35 @@ def test_model_that_does_not_divide_names_the_flag_and_the_size() -> None:
     assert told.summary == "The model does not divide between so many ranks (tensor-parallel size 8) [TP5]"
     assert "self.total_num_heads % tp_size == 0" in str(told.cause)
     assert str(told.fix).startswith("--tp-size with a size that divides num_attention_heads")
+
+
+@pytest.mark.parametrize(
+    ("error", "summary", "fix"),
+    [
+        (
+            "DistNetworkError: The client socket has timed out after 600000ms while trying to connect to (node0, 29500).",
+            "A rank did not reach node0:29500, where the ranks meet, within 600 s [TP1]",
+            "nc -vz node0 29500",
+        ),
+        (
+            "DistStoreError: Timed out after 601 seconds waiting for clients. 7/16 clients joined.",
+            "Only 7 of 16 ranks came to where they meet within 601 s [TP1]",
+            "--node-rank",
+        ),
+        (
+            "DistNetworkError: Ping failed, invalid value returned from server. Expected: 16872, Got: 1347703880",
+            "What answers where the ranks are to meet is no rendezvous of theirs [TP1]",
+            "--nccl-port PORT",
+        ),
+    ],
+)
+def test_ranks_that_do_not_meet_are_told_with_where(error: str, summary: str, fix: str) -> None:
+    hit = [
+        "[2026-11-02 10:00:11 TP1] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/x/sglang/srt/managers/scheduler.py", line 3410, in run_scheduler_process',
+        f"torch.distributed.{error}",
+        "",
+    ]
+    told = diagnose([*SGLANG, *hit, FALL])
+    assert (told.category, told.summary) == ("nccl_error", summary)
+    assert fix in str(told.fix)

@@ -177,12 +177,12 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "nccl_error",
-        r"socketStartConnect: exceeded timeouts|Bootstrap plugin init failed|nvshmem\w*:? [^\n]{0,60}bootstrap[^\n]{0,40}"
-        r"fail",
+        r"socketStartConnect: exceeded timeouts|Bootstrap plugin init failed"
+        r"|nvshmem\w*:? [^\n]{0,60}bootstrap[^\n]{0,40}fail",
         "NVSHMEM could not set up the connection between the ranks",
-        "A rank did not reach the others at NVSHMEM's bootstrap: a wrong interface, a firewall, or a rank that is gone.",
-        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME and NCCL_SOCKET_IFNAME name the interface by which the nodes reach each other; "
-        "NVSHMEM_DEBUG=INFO shows which address it tries.",
+        "A rank did not reach the others at NVSHMEM's bootstrap: a wrong interface, a firewall, or a lost rank.",
+        "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME and NCCL_SOCKET_IFNAME name the interface by which the nodes reach "
+        "each other; NVSHMEM_DEBUG=INFO shows which address it tries.",
         weight="fatal",
         standing="follows",
     ),

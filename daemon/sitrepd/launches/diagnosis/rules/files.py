@@ -25,8 +25,8 @@ _READS_WEIGHTS = re.compile(
     r"|load_state_dict|in load_model|modeling_utils"
 )
 _OF_ANY_FILE = re.compile(
-    r"invalid load key|UnpicklingError|pickle data was truncated|[Cc]hecksum mismatch|bad magic number|not a zip archive"
-    r"|unexpected EOF"
+    r"invalid load key|UnpicklingError|pickle data was truncated|[Cc]hecksum mismatch|bad magic number"
+    r"|not a zip archive|unexpected EOF"
 )
 _READS_OTHERS = re.compile(
     r"zmq|recv_pyobj|recv_multipart|sockets?\b|custom_all_reduce|p2p_access|subprocess|importlib"

@@ -14,7 +14,8 @@ _OOM = (
     r"|CUDA (?:driver |runtime )?[Ee]rror(?: \d+)?: out of memory|failed with error:? (?:code )?out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
     r"|NPU out of memory|(?<!exceptions\.)OutOfMemoryError"
-    r"|error:? 2 \(out of memory\)|cuMemCreate.*out of memory|ran out of (?:GPU )?memory|Triton Error \[CUDA\]: out of memory"
+    r"|error:? 2 \(out of memory\)|cuMemCreate.*out of memory|ran out of (?:GPU )?memory"
+    r"|Triton Error \[CUDA\]: out of memory"
 )
 _OTHER = re.compile(r"Process (\d+) has ([\d.]+) ([GM]iB) memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")

@@ -21,7 +21,8 @@ _UNFIT = (
 
 
 _UNKNOWN_TYPE = re.compile(
-    r"does not recognize this architecture|has model type|architectures? .* not supported|nsupported architectures?: \w+For"
+    r"does not recognize this architecture|has model type|architectures? .* not supported"
+    r"|nsupported architectures?: \w+For"
 )
 
 

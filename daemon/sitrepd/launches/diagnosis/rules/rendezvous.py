@@ -20,7 +20,7 @@ def _seconds(case: Case) -> str:
 
 
 def _unreached(case: Case) -> str:
-    return f"A rank did not reach {_place(case)}, where the ranks meet{_seconds(case)}"
+    return f"A rank did not reach {_place(case)}, where the ranks meet,{_seconds(case)}".rstrip(",")
 
 
 def _another(case: Case) -> str:
@@ -44,10 +44,10 @@ RULES: tuple[Rule, ...] = (
         rf"client socket has (?:timed out after (?P<ms>\d+)ms while trying to connect to|failed to connect to any "
         rf"network address of) {_AT}",
         _unreached,
-        "The first rank (node rank 0) does not listen there: it did not start or has ended, or its name is not resolved "
-        "or is behind a firewall.",
-        "getent hosts {host} and nc -vz {host} {port} on this node; start the node of --node-rank 0 first, with the same "
-        "--dist-init-addr on all; look for an earlier failure in its log.",
+        "The first rank (node rank 0) does not listen there: it did not start or has ended, or its name is not "
+        "resolved or is behind a firewall.",
+        "getent hosts {host} and nc -vz {host} {port} on this node; start the node of --node-rank 0 first, with the "
+        "same --dist-init-addr on all; look for an earlier failure in its log.",
         standing="follows",
     ),
     rule(
@@ -55,8 +55,8 @@ RULES: tuple[Rule, ...] = (
         r"Timed out after (?P<seconds>\d+) seconds? waiting for clients\. (?P<came>\d+)/(?P<all>\d+) clients joined",
         "Only {came} of {all} ranks came to where they meet within {seconds} s",
         "The others did not start, have ended, or do not reach the first one; their own logs say why.",
-        "Look at the logs of the other ranks and nodes; start all nodes with the same --dist-init-addr and --nnodes, and "
-        "each with its own --node-rank; --dist-timeout SECONDS waits longer.",
+        "Look at the logs of the other ranks and nodes; start all nodes with the same --dist-init-addr and --nnodes, "
+        "and each with its own --node-rank; --dist-timeout SECONDS waits longer.",
         standing="follows",
     ),
 )

@@ -57,7 +57,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "warmup_failed",
-        r"Server warmup failed|HTTP server did not become ready|Initialization failed\. warmup error|warmup error:|res(?:=|: )<Response \[[45]\d\d\]>",
+        r"Server warmup failed|HTTP server did not become ready"
+        r"|Initialization failed\. warmup error|warmup error:|res(?:=|: )<Response \[[45]\d\d\]>",
         "The server listened, and its warm-up request failed",
         "The request that the server sends to itself was refused, timed out, or broke the engine.",
         _warmup_fix,
@@ -125,8 +126,8 @@ RULES: tuple[Rule, ...] = (
         r"|Losing connection with (?:prefill|decode) instance",
         "Requests failed: their KV cache did not come from the prefill server to the decode server",
         "The transfer between the two servers failed, so requests in flight were given up; this server lives on.",
-        "Look at the log of the other server of the pair for the same second; memory that is not registered, or a device "
-        "that is down: ibv_devinfo, --disaggregation-ib-device; without RDMA: MC_FORCE_TCP=1.",
+        "Look at the log of the other server of the pair for the same second; memory that is not registered, or a "
+        "device that is down: ibv_devinfo, --disaggregation-ib-device; without RDMA: MC_FORCE_TCP=1.",
         weight="mild",
         alive=True,
     ),
