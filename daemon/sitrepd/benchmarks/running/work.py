@@ -274,16 +274,20 @@ class Work:
                 raise RunFailed(f"{self._which(row)} is lost: {ended.reason}{said}", state="lost") from error
             raise RunFailed(f"{self._which(row)} left no result that can be read: {error.wrong}.{said}") from error
         runs, look, original = found
-        since = _at(row) or until
+        held = await asyncio.to_thread(self._throttled, launch, _at(row) or until, until)
+        marks = [*look.marks, *held, *sorted(self._others)]
 
         def job(db: Session) -> None:
-            marks = [*look.marks, *during.throttled(self.runtime, db, launch, since, until), *sorted(self._others)]
             scope = Scope(self.runtime.registry, row.provenance, row.session_id)
             rows.progress(db, self._number, *self.progress)
             rows.store_run(db, scope, self._number, runs, marks, original)
 
         await self.runtime.store.write_async(job)
         self.runtime.activity.touch(row.session_id)
+
+    def _throttled(self, launch: Launch, since: datetime, until: datetime) -> list[str]:
+        with self.runtime.store.read() as db:
+            return during.throttled(self.runtime, db, launch, since, until)
 
     def _read(self, row: BenchmarkJob, folder: Path, launch: Launch) -> tuple[Any, during.During, dict[str, Any]]:
         call = _call_of(folder)
