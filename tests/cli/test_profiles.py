@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
+import typer
 from tests.cli.running import Sitrep
+
+from sitrepd.cli import profiles
 
 DATA = Path(__file__).parent.parent / "data" / "profiles"
 
@@ -33,6 +37,24 @@ def serving(told: dict[str, Any]) -> Iterator[str]:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+def test_a_server_that_does_not_speak_http_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            there, _ = server.accept()
+            with there:
+                there.recv(65536)
+                there.sendall(b"who are you?\r\n\r\n")
+
+        answering = Thread(target=answer)
+        answering.start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(typer.BadParameter, match=f"{address}/server_info does not answer"):
+            profiles._server_info(address)
+        answering.join()
 
 
 @pytest.mark.slow

@@ -114,7 +114,12 @@ def _input(file: str) -> Iterator[tuple[Path, str]]:
 
             shutil.copyfileobj(sys.stdin.buffer, kept)
         kept.flush()
-        yield Path(kept.name), re.sub(r"//[^/@]*@", "//", file) if _is_url(file) else "stdin"
+        yield Path(kept.name), _shown(file) if _is_url(file) else "stdin"
+
+
+def _shown(url: str) -> str:
+    """Without a name and password in it."""
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _is_url(file: str) -> bool:
@@ -123,6 +128,7 @@ def _is_url(file: str) -> bool:
 
 def _server_info(url: str) -> bytes:
     """Of a server at `http://127.0.0.1:30000`; the path may be told too."""
+    from http.client import HTTPException
     from urllib.error import URLError
     from urllib.request import urlopen
 
@@ -130,8 +136,10 @@ def _server_info(url: str) -> bytes:
     try:
         with urlopen(whole, timeout=_TIMEOUT_S) as answer:
             return bytes(answer.read(_MOST_ANSWER))
-    except (URLError, OSError, ValueError) as error:
-        raise typer.BadParameter(f"{whole} does not answer: {getattr(error, 'reason', None) or error}.") from error
+    except (URLError, OSError, ValueError, HTTPException) as error:
+        raise typer.BadParameter(
+            f"{_shown(whole)} does not answer: {getattr(error, 'reason', None) or error}."
+        ) from error
 
 
 @verb(app, "diff")
