@@ -16,6 +16,7 @@ from sitrepd.launches.diagnosis.prefixes import is_rank
 from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
 from sitrepd.launches.diagnosis.silence import named, silent_ranks
+from sitrepd.launches.diagnosis.wording import in_words_of
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.suspicion import is_slow
@@ -28,7 +29,6 @@ _SEGFAULTS = (-11, -6, -7, 139, 134, 135)
 _KILLS = (-9, 137)
 _TERMS = (-15, 143, -2, 130)
 _CHILD_FAILED = re.compile(r"sigquit from a child|SIGQUIT received|Failed core proc|[Ee]ngine core (?:init|proc)")
-_CHILD = re.compile(r"Subprocess (?P<name>\w+) \(pid=\d+\)|Rank (?P<rank>\d+) scheduler")
 _NEAR_LINES = 60
 _LITERAL = re.compile(r"\"([^\"]*)\"")
 _HANG_S = 300.0
@@ -94,6 +94,7 @@ def _of_case(reading: Reading, beside: Beside, case: Case) -> Diagnosis:
     summary, cause, fix = (case.render(text) for text in (case.rule.summary, case.rule.cause, case.rule.fix))
     if category in ("gpu_occupied", "memory_kv_pool", "port_in_use"):
         fix = _with_holders(fix, beside)
+    fix = in_words_of("vllm" if reading.known.is_vllm else reading.known.engine, fix)
     return Diagnosis(
         "failed",
         _phase_of(reading, incident),
@@ -252,7 +253,7 @@ def _of_code(reading: Reading, code: int, number: int, text: str) -> Diagnosis |
         if at or what == text
     )
     if code in _KILLS:
-        summary = f"A process of the server was killed from outside (SIGKILL){_which(text)}"
+        summary = f"A process of the server was killed from outside (SIGKILL){process.which_child(text)}"
         return Diagnosis(
             "failed", phase, "host_oom_killed", summary, process.KILLED_CAUSE, process.KILLED_FIX, evidence
         )
@@ -291,12 +292,6 @@ def _by(incident: Incident) -> str:
     return f", and {incident.key} lost its connection to it" if is_rank(incident.key) else ""
 
 
-def _which(text: str) -> str:
-    """`: scheduler_1`, where the launcher says which of its processes it was."""
-    found = _CHILD.search(text)
-    return f": {found['name'] or 'the scheduler of rank ' + found['rank']}" if found else ""
-
-
 def _is_dead(reading: Reading, beside: Beside) -> bool:
     stop = reading.signs.stop_at
     if any(not stop or at < stop for at, _ in reading.signs.deaths):
@@ -331,12 +326,40 @@ def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
     shards = _silent_shards(reading, beside)
     if shards is not None:
         return shards
+    if _ended_without_a_word(reading):
+        return _of_no_word(reading)
     state = reading.progress.state
     if reading.signs.stop_at or (beside.exit is not None and beside.exit.known):
         state = "exited"
     phase = reading.progress.phase if state not in ("ready", "exited") else None
     evidence = (Evidence.of(reading.last[0], redact_text(reading.last[1])),) if reading.last[0] else ()
     return Diagnosis(state, phase or None, None, _said_of(state, phase), evidence=evidence)
+
+
+def _ended_without_a_word(reading: Reading) -> bool:
+    """Python's tracker of shared memory outlives the processes that it serves, and speaks last where they were killed."""
+    number, text = reading.last
+    return bool(
+        number
+        and not reading.signs.stop_at
+        and not reading.progress.is_ready
+        and ("resource_tracker: " in text)
+        and reading.progress.phase
+    )
+
+
+def _of_no_word(reading: Reading) -> Diagnosis:
+    phase = reading.progress.phase
+    title = PHASE[phase].title.lower() if phase in PHASE else "starting"
+    return Diagnosis(
+        "failed",
+        phase or None,
+        "host_oom_killed",
+        f"The server was ended from outside without a word, while {title}",
+        process.KILLED_CAUSE,
+        process.KILLED_FIX,
+        (Evidence.of(reading.last[0], redact_text(reading.last[1])),),
+    )
 
 
 def _of_life(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis | None:
