@@ -102,12 +102,14 @@ def record(db: Session, registry: Registry, number: int, told: Diagnosis | None)
 
 def _conclude(db: Session, registry: Registry, launch: Launch, told: Diagnosis) -> dict[str, Any]:
     """What the event tells of it; nothing where nobody saw the end and the log is not sure either."""
-    sure, more = told.category != "unknown", {}
+    failed = told.state == "failed"
+    sure, more = failed and told.category != "unknown", {}
+    said = sure or (failed and not told.summary.startswith(_VAGUE))
     if launch.state == "lost":
-        if not sure:
+        if not said:
             return {}
         launch.state, more = "failed", {"state": "failed", "before": "lost"}
-    if sure or not told.summary.startswith(_VAGUE):
+    if said:
         launch.failure = redact.redact_text(told.summary)
     _find(db, registry, launch, ids.public_id("L", launch.id or 0), told, sure)
     return {"ended_as": launch.state, "failure": launch.failure, "category": told.category, **more}

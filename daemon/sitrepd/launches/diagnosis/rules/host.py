@@ -33,6 +33,24 @@ RULES: tuple[Rule, ...] = (
         "namei -l {file} shows which one; sudo chmod -R a+rX on the model's folder, or start as the user who owns it.",
     ),
     rule(
+        "unknown",
+        r"attempting to bind on address \('(?P<host>[^']*)', (?P<port>\d+)[^)]*\): [Pp]ermission denied",
+        "This user may not listen on port {port}",
+        "Ports below 1024 want root, or the capability CAP_NET_BIND_SERVICE.",
+        "Take a --port above 1023, with a proxy before it where clients want {port}; or sudo sysctl "
+        "net.ipv4.ip_unprivileged_port_start={port}.",
+        weight="fatal",
+    ),
+    rule(
+        "unknown",
+        r"attempting to bind on address \('(?P<host>[^']*)', (?P<port>\d+)[^)]*\): "
+        r"(?:\[Errno 99\] )?[Cc]annot assign requested address",
+        "This machine has no address {host}",
+        "The server was to listen at an address that belongs to no network interface here.",
+        "--host 0.0.0.0 for all networks, or --host 127.0.0.1; ip -brief address lists the addresses of this machine.",
+        weight="fatal",
+    ),
+    rule(
         division.category,
         r"(?:PermissionError: |\[Errno 13\] )[^\n:]*" + _FILE,
         lambda case: f"The server may not use {_where(case)} (permission denied)",
