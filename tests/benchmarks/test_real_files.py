@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from sitrepd.benchmarks.parsers import BenchmarkFileError, ParsedBenchmark, read_results
 
@@ -78,6 +79,7 @@ def test_what_was_asked_of_the_server_is_read_too() -> None:
         run_of(name) for name in ("vllm-0.33.0-cpu.json", "guidellm-0.8.1-cpu.json", "aiperf-0.13.0-cpu.json")
     )
     assert {run.server.model_path for run in (vllm, guidellm, aiperf)} == {"/models/tiny"}
+    assert {(run.server.host, run.server.port) for run in (guidellm, aiperf)} == {("127.0.0.1", 31901)}
     assert (vllm.workload["num_prompts"], vllm.workload["max_concurrency"], vllm.date) == (16, 4, "20261201-161801")
     assert guidellm.workload == {
         "strategy": "concurrent", "max_concurrency": 4, "num_prompts": 16,
@@ -99,3 +101,15 @@ def test_what_is_of_speech_alone_is_no_metric_of_text() -> None:
 
 def test_where_a_word_means_something_else_the_run_says_so() -> None:
     assert any("counts the time to the first token in" in note for note in run_of("guidellm-0.8.1-cpu.json").notes)
+
+
+def test_a_file_that_tells_its_server_finds_the_launch_and_one_that_does_not_says_so(client: TestClient) -> None:
+    client.post("/api/v1/sessions", json={"name": "s"}).raise_for_status()
+    record = {"start": False, "command": "serve", "model": "/models/tiny", "port": 31901, "state": "exited"}
+    launch = client.post("/api/v1/launches", json=record).raise_for_status().json()["id"]
+    found = {}
+    for name in ("guidellm-0.8.1-cpu.json", "aiperf-0.13.0-cpu.json", "vllm-0.33.0-cpu.json"):
+        answer = client.post("/api/v1/benchmarks/import", params={"name": name}, content=(_FILES / name).read_bytes())
+        found[name.split("-")[0]] = answer.raise_for_status().json()
+    assert [found[tool]["data"][0].get("launch") for tool in ("guidellm", "aiperf", "vllm")] == [launch, launch, None]
+    assert "does not tell which server it asked" in found["vllm"]["notes"][0]

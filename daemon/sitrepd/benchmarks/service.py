@@ -102,6 +102,8 @@ def find_launch(db: Session, scope: Scope, server: ServerFacts) -> tuple[str | N
     fitting = [row for row in rows if _fits(row, server)]
     if len(fitting) == 1:
         return launch.public_id(fitting[0].id), None
+    if server.port is None:
+        return None, "its file does not tell which server it asked; say which launch that was with --launch."
     if not fitting:
         return None, "no recorded launch fits its server; say which with --launch."
     names = ", ".join(launch.public_id(row.id) for row in fitting)
@@ -112,8 +114,9 @@ def _fits(row: Any, server: ServerFacts) -> bool:
     seed = (row.settings or {}).get("random_seed")
     if server.random_seed is not None and seed is not None and seed != server.random_seed:
         return False
-    model = (row.settings or {}).get("model_path") or row.model
-    return server.port is not None and row.port == server.port and server.model_path in (None, model)
+    settings = row.settings or {}
+    names = (None, settings.get("model_path") or row.model, settings.get("served_model_name"))
+    return server.port is not None and row.port == server.port and server.model_path in names
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark, ServerFacts
-from sitrepd.benchmarks.parsers.values import number, run_of
+from sitrepd.benchmarks.parsers.values import address, number, run_of
 
 _SCALARS = (
     ("request_throughput", "request_throughput"),
@@ -50,7 +50,7 @@ def parse_aiperf(document: Mapping[str, Any], filename: str, line: int) -> Parse
     return run_of(
         "aiperf", None, _once(_metrics(document, filename, line)), filename, line,
         workload=_workload(asked), notes=("The file does not say which settings the server had.",),
-        server=ServerFacts(model_path=_model(asked)),
+        server=ServerFacts(*address(_url(asked)), model_path=_model(asked)),
     )  # fmt: skip
 
 
@@ -110,6 +110,13 @@ def _model(asked: Mapping[str, Any]) -> str | None:
         return str(names[0])
     name = _first(_map(asked.get("models")).get("items")).get("name")
     return name if isinstance(name, str) else None
+
+
+def _url(asked: Mapping[str, Any]) -> Any:
+    """Of one server; several are none that could be named."""
+    endpoint = _map(asked.get("endpoint"))
+    urls = endpoint.get("urls") or [endpoint.get("url")]
+    return urls[0] if isinstance(urls, list) and len(urls) == 1 else None
 
 
 def _first(told: Any) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark, ServerFacts
-from sitrepd.benchmarks.parsers.values import number, run_of
+from sitrepd.benchmarks.parsers.values import address, number, run_of
 
 # Of theirs, ours, and by how many decimals a value of theirs is shifted to be ours.
 _DISTRIBUTIONS = (
@@ -53,7 +53,7 @@ def _parse(one: Mapping[str, Any], document: Mapping[str, Any], filename: str, l
     return run_of(
         "guidellm", None, _metrics(metrics, one), filename, line, workload=workload,
         notes=("The file does not say which settings the server had.", _TPOT),
-        server=ServerFacts(model_path=_model(one, document)),
+        server=ServerFacts(*address(_target(document)), model_path=_model(one, document)),
     )  # fmt: skip
 
 
@@ -111,6 +111,16 @@ def _asked(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for place in (document.get("args"), config, config.get("spec") if isinstance(config, Mapping) else None):
         if isinstance(place, Mapping):
             yield place
+
+
+def _target(document: Mapping[str, Any]) -> Any:
+    """The URL that was asked."""
+    for place in _asked(document):
+        backend = place.get("backend")
+        found = place.get("target") or (backend.get("target") if isinstance(backend, Mapping) else None)
+        if found:
+            return found
+    return None
 
 
 def _data(document: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 
 from sitrepd.benchmarks.metrics import Metric, metric
 from sitrepd.benchmarks.parsers.result import BenchmarkFileError, ParsedBenchmark, ServerFacts
@@ -27,6 +28,15 @@ def decimal_of(text: str) -> Decimal:
 def number(value: Any) -> Decimal | None:
     """A number of JSON, None for anything else."""
     return value if isinstance(value, Decimal) else None
+
+
+def address(url: Any) -> tuple[str | None, int | None]:
+    """Host and port of a URL; None for what it does not tell."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        return parts.hostname, parts.port
+    except ValueError:
+        return None, None
 
 
 def plain(value: Any) -> Any:
