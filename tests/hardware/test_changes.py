@@ -34,3 +34,13 @@ def test_a_gpu_that_got_another_number_is_the_same_gpu():
 
 def test_nothing_changed():
     assert changes({"gpus": [gpu(0)], "os": "x"}, {"gpus": [gpu(0)], "os": "x"}) == []
+
+
+def test_a_gpu_that_does_not_answer_and_does_again():
+    there = {"gpus": [{"index": 3, "uuid": "GPU-a", "reason": None}], "note": None}
+    lost = {"gpus": [{"index": 3, "uuid": "GPU-a", "reason": "the GPU is lost"}], "note": "GPU 3: the GPU is lost"}
+    assert sentence(changes(there, lost)) == "GPU 3 does not answer: the GPU is lost"
+    assert sentence(changes(lost, there)) == "GPU 3 answers again"
+    assert (
+        sentence(changes(there, there | {"note": "no NVIDIA GPU found"})) == "note is no NVIDIA GPU found, was not told"
+    )

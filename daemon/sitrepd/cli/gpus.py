@@ -89,7 +89,10 @@ def _of(key: str, unit: str, whole: str | None = None) -> Callable[[Mapping[str,
 
 
 def _memory(gpu: Mapping[str, Any]) -> str:
+    """The whole alone would look like what is used."""
     used, whole = gpu.get("memory_used_bytes"), gpu.get("memory_total_bytes")
+    if used is None:
+        return ""
     return " of ".join(output.size(count) for count in (used, whole) if count is not None)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 Facts = Mapping[str, Any]
 Change = dict[str, Any]
+# Of a GPU: why it does not answer.
+_REASON = ": reason"
 
 
 def changes(before: Facts, after: Facts) -> list[Change]:
@@ -24,7 +26,9 @@ def changes(before: Facts, after: Facts) -> list[Change]:
             found += _of_items(field, _by(old, "name"), _by(new, "name"), lambda net: f"network {net['name']}")
         else:
             found.append({"field": field, "what": field.replace("_", " "), "before": old, "after": new})
-    return found
+    # The note says once more which GPUs do not answer.
+    told = any(change["what"].endswith(_REASON) for change in found)
+    return [change for change in found if change["field"] != "note"] if told else found
 
 
 def sentence(found: Sequence[Change]) -> str:
@@ -34,6 +38,9 @@ def sentence(found: Sequence[Change]) -> str:
 
 def _words(change: Change) -> str:
     what, before, after = change["what"], change["before"], change["after"]
+    if what.endswith(_REASON):
+        gpu = what.removesuffix(_REASON)
+        return f"{gpu} answers again" if after is None else f"{gpu} does not answer: {after}"
     if (before, after) == ("there", "not there"):
         return f"{what} is gone"
     if (before, after) == ("not there", "there"):
