@@ -110,11 +110,25 @@ class Case:
     def render(self, text: Text) -> str:
         if callable(text):
             return text(self)
-        return text.format_map(_Words(self)) if "{" in text else text
+        return _without_gaps(text.format_map(_Words(self))) if "{" in text else text
+
+
+_GAP = re.compile(r"\0(\w+)\0")
+_ASIDE_WITH_GAP = re.compile(r" ?\([^()]*\0[^()]*\)")
+_COMMAND_WITH_GAP = re.compile(r": (?:kill|nvidia-smi [^;.]*) \0\w+\0")
+
+
+def _without_gaps(text: str) -> str:
+    """What nobody has told is left out with its brackets, or named by what it is."""
+    if "\0" not in text:
+        return text
+    text = _COMMAND_WITH_GAP.sub("", _ASIDE_WITH_GAP.sub("", text))
+    text = _GAP.sub(lambda found: _UNNAMED.get(found[1], ""), text)
+    return re.sub(r"  +", " ", text).strip()
 
 
 class _Words(dict[str, Any]):
-    """Named groups first, then what is known, then a word that a reader can replace."""
+    """Named groups first, then what is known, then a mark that something is not."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -128,13 +142,16 @@ class _Words(dict[str, Any]):
         if name.startswith("flag_"):
             return known.flag(name.removeprefix("flag_"))
         value = known.get(_NAMES.get(name, name))
-        return str(value) if value is not None else name.upper()
+        return str(value) if value is not None else f"\0{name}\0"
 
 
 _NAMES = {
     "model": "model_path", "tp": "tp_size", "mem": "mem_fraction_static", "context": "context_length",
     "draft": "speculative_draft_model_path",
 }  # fmt: skip
+
+
+_UNNAMED = {"model": "this very model", "quantization": "the one of the checkpoint", "limit": "some", "arch": "named"}
 
 
 def is_of_draft(frames: str) -> bool:

@@ -337,7 +337,7 @@ def _alive(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis:
 
 
 def _ended_without_a_word(reading: Reading) -> bool:
-    """Python's tracker of shared memory outlives the processes that it serves, and speaks last where they were killed."""
+    """Python's tracker of shared memory outlives its processes, and speaks last where they were killed."""
     number, text = reading.last
     return bool(
         number

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -11,7 +13,8 @@ from sitrepd.launches.diagnosis import conclude, source
 from sitrepd.launches.diagnosis.incidents import Collector, Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, is_warning, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known
-from sitrepd.launches.diagnosis.model import Diagnosis
+from sitrepd.launches.diagnosis.model import Diagnosis, Evidence
+from sitrepd.launches.diagnosis.order import Chronological
 from sitrepd.launches.diagnosis.prefixes import Line, is_rank, split
 from sitrepd.launches.diagnosis.progress import Progress
 from sitrepd.launches.diagnosis.signs import Signs, begins_anew
@@ -42,13 +45,17 @@ def diagnose(
     """
     reading = Reading(facts)
     if isinstance(log, (str, Path, io.IOBase)):
-        with source.opened(cast("Path | str | BinaryIO", log), begin) as lines:
-            reading.read(lines)
+        with source.opened(cast("Path | str | BinaryIO", log), begin) as opened:
+            lines = Chronological(opened)
+            reading.read(iter(lines))
     else:
-        reading.read(source.from_lines(cast("Iterable[str]", log)))
-    return conclude.conclude(
+        lines = Chronological(source.from_lines(cast("Iterable[str]", log)))
+        reading.read(iter(lines))
+    told = conclude.conclude(
         reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder, usual_s or {})
     )
+    evidence = tuple(Evidence(lines.written_at(one.line), one.text) for one in told.evidence)
+    return replace(told, evidence=evidence)
 
 
 class Reading:
@@ -75,12 +82,19 @@ class Reading:
 
     def found(self) -> list[Found]:
         """All incidents, each with its explanation, in the order of the log."""
+        self._count_ranks()
         told = [one for one in self.collector.incidents if one.texts or one.frames or one.weight == "fatal"]
         if len(told) > _MOST_INCIDENTS:
             told = told[: _MOST_INCIDENTS // 2] + told[-_MOST_INCIDENTS // 2 :]
         blocks = [Found(one, explain(one, self.known)) for one in told]
         lend_frames(blocks, self.known)
         return sorted([*blocks, *self.single], key=lambda one: one.number)
+
+    def _count_ranks(self) -> None:
+        """Where no line tells the tensor-parallel size, the ranks that write do."""
+        told = [int(found[1]) for rank in self.ranks if (found := re.search(r"\bTP(\d+)", rank))]
+        if told and self.known.get("tp_size") is None:
+            self.known.settings["tp_size"] = max(told) + 1
 
     def _line(self, number: int, raw: str) -> None:
         line = split(raw)
@@ -112,7 +126,9 @@ class Reading:
 
     def _single(self, number: int, line: Line, phase: str, *, of_warning: bool) -> None:
         incident = Incident(number, line.key, phase=phase, was_ready=self.progress.is_ready, kind="line", last=number)
-        incident.is_record = of_warning or (line.stamped and line.level not in ("ERROR", "CRITICAL", "FATAL"))
+        waited = "[c10d]" in line.text and "timed out after" in line.text
+        told = line.stamped and line.level not in ("ERROR", "CRITICAL", "FATAL")
+        incident.is_record = of_warning or (told and not waited)
         incident.texts.append((number, line.text.strip()[:2000]))
         case = explain(incident, self.known)
         if case is not None:

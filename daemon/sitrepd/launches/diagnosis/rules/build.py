@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 
-from sitrepd.launches.diagnosis.case import Rule
+from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 from sitrepd.launches.diagnosis.rules.device import OLD_SYMBOLS
 
 _CACHES = "rm -rf ~/.cache/flashinfer ~/.triton/cache ~/.cache/torch_extensions ~/.cache/tvm-ffi"
+
+
+def _library(case: Case) -> str:
+    """vLLM keeps its operators in a namespace of no name of its own."""
+    name = (case.word("library") or case.word("library2")).partition(".")[0]
+    return "vllm" if name.startswith("_") else name.replace("_", "-")
+
 
 RULES: tuple[Rule, ...] = (
     rule(
@@ -64,6 +71,19 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "abi_mismatch",
+        r"'_OpNamespace' '(?P<library>\w+)' object has no attribute '(?P<name>\w+)'"
+        r"|module '(?P<library2>(?:vllm\._C|vllm\._custom_ops|sgl_kernel|flashinfer|deep_gemm)[\w.]*)'"
+        r" has no attribute '\W*(?P<name2>\w+)",
+        lambda case: f"{_library(case)} lacks the operator {case.word('name') or case.word('name2')}",
+        "The engine calls an operator that the installed kernel library was not built with: the two are of different "
+        "releases, or the build leaves it out for this kind of GPU.",
+        lambda case: (
+            f"pip install --force-reinstall the version of {_library(case)} that the engine's release pins (pip "
+            "check); graphs or not makes no difference."
+        ),
+    ),
+    rule(
+        "abi_mismatch",
         r"undefined symbol: (?P<symbol>\w+)|version `(?P<version>[\w.]+)' not found"
         r"|Torch not compiled with CUDA enabled"
         r"|operator torchvision::nms does not exist|ABI mismatch|compiled against (?:a different|another)"
@@ -77,7 +97,7 @@ RULES: tuple[Rule, ...] = (
         r"|CUDA version mismatch|mismatched CUDA",
         "A compiled library does not fit the installed torch or CUDA",
         "A binary was built for another version of torch, CUDA or the C++ library than the one installed.",
-        "pip install --force-reinstall the pair that the release pins (pip show sglang; pip install "
+        "pip install --force-reinstall the pair that the release pins (pip install "
         "'sglang==VERSION'), in a "
         "fresh environment; torch, torchvision, sglang-kernel (sgl-kernel) and flashinfer must come from the same "
         "release.",

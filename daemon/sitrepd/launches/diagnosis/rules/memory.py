@@ -196,6 +196,21 @@ def _is_own(case: Case) -> bool:
     )
 
 
+_IN_PYTHON = re.compile(
+    r"(?:TypeError|AttributeError|ImportError|ModuleNotFoundError|NameError|KeyError|FileNotFoundError)\b"
+)
+
+
+def _capture_fix(case: Case) -> str:
+    """Without graphs the same call would fail at the first batch where it is Python that it fails of."""
+    if _IN_PYTHON.search(case.text):
+        return (
+            "The first batch would fail of the same without graphs: install the versions that the engine's release "
+            "pins in a fresh environment (pip check), or leave the option out whose code the traceback names."
+        )
+    return f"{case.known.flag('no_graph')} starts without graphs (slower); another --attention-backend often captures."
+
+
 _KV_SUMMARY = "The weights leave no room on the GPU for the KV cache"
 _KV_CAUSE = "After the weights, less than nothing is left of the memory fraction for the KV cache."
 
@@ -293,7 +308,7 @@ CAPTURE: tuple[Rule, ...] = (
         r"|Fail when using backend: \S+ for prefill runner|CUDA graph capture failed|Failed to capture",
         "Capturing CUDA graphs failed",
         "A kernel could not be recorded into a CUDA graph; the exception above the advice says which.",
-        "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
+        _capture_fix,
         needs=lambda case: re.search(r"[Cc]onnection (?:closed|reset)|[Bb]roken pipe", case.text) is None,
     ),
     rule(
@@ -303,7 +318,7 @@ CAPTURE: tuple[Rule, ...] = (
         lambda case: (
             f"An exception came out of the code that records a batch as a CUDA graph: {case.incident.cause[1][:200]}"
         ),
-        "{flag_no_graph} starts without graphs (slower); another --attention-backend often captures.",
+        _capture_fix,
         frames=r"in capture_one_batch_size|in capture_model|in capture\b"
         r"|in _capture_cudagraphs?\b|torch/cuda/graphs\.py"
         r"|in _?capture_graphs?\b",
