@@ -89,10 +89,9 @@ def test_what_is_missing_is_said_with_what_to_do(person: Person) -> None:
     told["hooks"]["Stop"].pop()
     hooks.write_text(json.dumps(told))
     person("install", "codex").ok()
-    keys = [
-        "session_start", "user_prompt_submit", "pre_compact", "post_compact", "stop", "post_tool_use", "session_end",
-    ]  # fmt: skip
-    trusted = "".join(f'[hooks.state."{hooks}:{key}:0:0"]\ntrusted_hash = "sha256:0"\n' for key in keys)
+    events = ["session_start", "user_prompt_submit", "pre_compact", "post_compact", "post_tool_use", "session_end"]
+    places = [*(f"{event}:0:0" for event in events), "stop:0:0", "stop:0:1"]
+    trusted = "".join(f'[hooks.state."{hooks}:{place}"]\ntrusted_hash = "sha256:0"\n' for place in places)
     with open(person.home / ".codex" / "config.toml", "a") as config:
         config.write(trusted)
     assert person("doctor", "codex").ok()

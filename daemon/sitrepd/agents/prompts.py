@@ -15,7 +15,7 @@ _SYNTHETIC = re.compile(
     r"<(?:task-notification|local-command-\w+|command-(?:name|message|args)|bash-(?:input|stdout|stderr)|"
     r"system-reminder|turn_aborted|user_instructions|environment_context)\b|"
     r"Continue if you have next steps|This session is being continued from a previous conversation|"
-    r"Caveat: The messages below were generated",
+    r"Caveat: The messages below were generated|What this agent waits for has happened\. Sitrep: ",
 )
 _CONTEXT = re.compile(r"\s*<hook_context>.*?</hook_context>\s*", re.DOTALL)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from tests.agents.clients.having import SITREP, Home, home, program
+from tests.agents.clients.having import API, SITREP, Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
 from tests.agents.clients.screen import screen
@@ -137,6 +138,50 @@ def test_on_a_screen_its_hooks_are_trusted_once_and_a_compaction_is_typed(at: Ho
         assert f"its hooks in {at.path}/.codex/hooks.json are trusted" in told.stdout + told.stderr
         prompt(at, url, "Once more.", trusted=False)
     whole_and_once(at, script.of("agent")[-1])
+
+
+def test_an_idle_one_is_woken_when_what_it_waits_for_has_happened(at: Home) -> None:
+    """By the message that it takes for a conversation, which is not the word of the user."""
+    tools = at.path / "bin"
+    tools.mkdir()
+    (tools / "codex").symlink_to(program("codex"))
+    at.env["PATH"] = f"{tools}:{at.environment['PATH']}"
+    config = at.path / ".codex/config.toml"
+    command = "until [ -e go ]; do sleep 0.1; done; echo CUDA out of memory; exit 3"
+    told = {"argv": ["sh", "-c", command], "name": "3 steps", "ready_pattern": "never", "cwd": str(at.work)}
+    launch = at.daemon.client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
+    with model(Turn("I wait for it."), Turn("It has failed.")) as (script, url):
+        trusted = f'\n[projects."{at.work}"]\ntrust_level = "trusted"\n'
+        config.write_text(config.read_text().replace("http://127.0.0.1:9", url) + trusted)
+        with screen(at, program("codex")) as shown:
+            shown.shows("Hooks need review")
+            shown.press("Down", "Enter")
+            shown.shows("Ask Codex to do anything")
+            shown.say("Start.")
+            shown.shows("I wait for it.")
+            wait_until(lambda: at.calls("codex").get("waiting", 0) >= 2)
+            (at.work / "go").touch()
+            shown.shows("It has failed.")
+    woken = script.of("agent")[1]
+    words = f"What this agent waits for has happened. Sitrep: {launch} 3 steps is failed"
+    assert len([part for part in woken.parts if part.startswith(words)]) == 1
+    said = [(one["text"][:30], one["synthetic"]) for one in at.facts("messages")]
+    assert said[-2:] == [("Start.", False), ("What this agent waits for has ", True)]
+
+
+def test_nobody_waits_behind_one_that_has_ended(at: Home) -> None:
+    called = at.calls("codex").get("waiting", 0)
+    (at.path / "bin").mkdir()
+    (at.path / "bin" / "codex").symlink_to(program("codex"))
+    at.env["PATH"] = f"{at.path}/bin:{at.environment['PATH']}"
+    told = {"command": "sleep 600", "ready_pattern": "never", "cwd": str(at.work)}
+    launch = at.daemon.client.post(f"{API}/launches", json=told).json()["id"]
+    with model(Turn("ok")) as (_, url):
+        assert "ok" in prompt(at, url, "Start.")
+    assert at.calls("codex").get("waiting", 0) > called
+    script = str(at.path / ".local/share/sitrep/sitrep-hook")
+    wait_until(lambda: not [one for one in psutil.process_iter(["cmdline"]) if script in (one.info["cmdline"] or ())])
+    at.daemon.client.post(f"{API}/launches/{launch}/stop", json={"grace_s": 1, "wait_s": 10}).raise_for_status()
 
 
 def test_without_a_daemon_it_goes_on_and_is_told_so(at: Home, tmp_path: Path) -> None:

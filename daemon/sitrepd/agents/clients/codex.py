@@ -38,6 +38,7 @@ EVENTS: Mapping[str, Handler] = {
     "pre-compact": Handler(pre_compact),
     "post-compact": claude_code.EVENTS["post-compact"],
     "stop": claude_code.EVENTS["stop"],
+    "waiting": claude_code.EVENTS["waiting"],
     "post-tool-use": claude_code.EVENTS["post-tool-use"],
     "session-end": claude_code.EVENTS["session-end"],
 }
