@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,40 @@ _SMALL = ("--random-input-len", "32", "--random-output-len", "32")
 KEY = "sk-" + "q8Wz4rTy9pLm2cVb7nXk"
 
 
+def _letters() -> list[str]:
+    """As GPT-2 writes bytes: those that can be printed as they are, the others from 256 on."""
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [number for number in range(256) if number not in plain]
+    return [*map(chr, sorted(plain)), *(chr(256 + at) for at in range(len(others)))]
+
+
 def add_tokenizer(model: Path) -> Path:
-    """A word for each token, so that the client in Python can make prompts and count."""
-    words = {f"t{number}": number for number in range(VOCABULARY)}
+    """A token for each byte, so that every tool can make its prompts of text: guidellm sends nothing where it has none."""
+    letters = sorted(_letters())
+    words = ["<unk>", "<s>", "</s>", *letters]
+    words += [f"<extra_{number}>" for number in range(len(words), VOCABULARY)]
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     told = {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-        "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
-        "model": {"type": "WordLevel", "vocab": words, "unk_token": "t0"},
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "pre_tokenizer": bytes_,
+        "post_processor": None, "decoder": bytes_,
+        "added_tokens": [
+            {"id": number, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+             "special": True}
+            for number, word in enumerate(words[:3])
+        ],
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "merges": [],
+            "vocab": {word: number for number, word in enumerate(words)},
+        },
     }  # fmt: skip
     (model / "tokenizer.json").write_text(json.dumps(told))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "t0", "bos_token": "t1", "eos_token": "t2"}
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "unk_token": "<unk>",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+    }
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     return model
 
@@ -80,6 +105,31 @@ def test_both_clients_measure(room: Room, server: dict[str, Any], tool: str) -> 
     kept = room.sitrep("bench", "original", told["id"]).ok().out
     assert json.loads(kept)["completed"] == 16
     assert KEY not in kept
+
+
+_OTHERS = {
+    "vllm": ("SITREP_TEST_VLLM", _SMALL),
+    "guidellm": ("SITREP_TEST_GUIDELLM", ("--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=32")),
+    "aiperf": ("SITREP_TEST_AIPERF", ("--isl", "32", "--osl", "32")),
+}
+
+
+@pytest.mark.parametrize("tool", sorted(_OTHERS))
+def test_the_tools_of_others_measure(room: Room, server: dict[str, Any], tool: str) -> None:
+    name, flags = _OTHERS[tool]
+    program = os.environ.get(name)
+    if program is None:
+        pytest.skip(f"needs {tool}: {name} names its file, such as /opt/{tool}/bin/{tool}")
+    words = ("--tool", tool, "--program", program, "--preset", "quick", "--name", tool, "--", *flags)
+    job = run(room, server["id"], *words)
+    told = room.show(job["benchmarks"][0])
+    values = {name: one["value"] for name, one in told["metrics"].items()}
+    assert (job["state"], values["completed"], values.get("failed", 0), told.get("marks")) == ("done", 16, 0, [])
+    assert (values["total_input_tokens"], values["total_output_tokens"]) == (16 * 32, 16 * 32)
+    assert {"output_throughput", "mean_ttft_ms", "median_itl_ms", "p99_e2e_latency_ms"} <= set(values)
+    assert "cache_hit_rate: of this run, by the server's counters" in told["note"]
+    assert (told["workload"]["num_prompts"], told["workload"]["max_concurrency"]) == (16, 4)
+    assert KEY not in room.sitrep("bench", "original", told["id"]).ok().out
 
 
 def test_a_flag_that_this_version_lacks_is_refused(room: Room, server: dict[str, Any]) -> None:
