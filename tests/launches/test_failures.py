@@ -254,6 +254,19 @@ def test_taken_port_inside_a_traceback() -> None:
     assert len(only(events, Failed)) == 1
 
 
+@pytest.mark.parametrize(
+    "why",
+    [
+        "[Errno 13] error while attempting to bind on address ('127.0.0.1', 81): permission denied",
+        "[Errno 99] error while attempting to bind on address ('10.9.9.9', 81): cannot assign requested address",
+    ],
+)
+def test_an_address_that_cannot_be_had_is_as_good_as_taken(why: str) -> None:
+    """SGLang lingers after it, and serves nobody."""
+    events = feed([_stamped(f"ERROR:    {why}")])
+    assert [event.port for event in only(events, PortTaken)] == [81]
+
+
 def test_secrets_in_failures_do_not_come_through() -> None:
     key = "sk-ant-" + "a1B2c3D4e5" * 5
     lines = [_stamped(f"Scheduler hit an exception: {TRACE}"), f"  run(api_key='{key}')", f"ValueError: api_key={key}"]

@@ -131,9 +131,9 @@ def _end_phases(db: Session, launch: Launch, at: datetime) -> None:
 def _taken(watch: Watch) -> str:
     port = watch.facts.port
     holders = [one for one in who_listens(port) if one.pid] if port else []
-    who = f" by pid {holders[0].pid}" if holders else ""
+    what = f"was taken by pid {holders[0].pid}" if holders else "could not be had"
     which = f"Port {port}" if port else "The port that it wanted"
-    return f"{which} was taken{who}: this server serves nobody, whatever its log says. Stop it and choose another port."
+    return f"{which} {what}: this server serves nobody, whatever its log says. Stop it and choose another port."
 
 
 def words_of(row: Launch) -> tuple[list[str], dict[str, str]]:

@@ -138,9 +138,17 @@ def timings(message: str) -> dict[str, float]:
     return seconds
 
 
+_UNBOUND = ("ddress already in use", "[Errno 98]", "attempting to bind on address")
+
+
 def bound_to(message: str) -> tuple[str, int] | None:
     found = _URL.search(message)
     return (found[1].strip("[]"), int(found[2])) if found else None
+
+
+def cannot_listen(message: str) -> bool:
+    """Whether the address was refused: taken, not of this machine, or not this user's to have."""
+    return any(words in message for words in _UNBOUND)
 
 
 def taken_port(message: str) -> int | None:

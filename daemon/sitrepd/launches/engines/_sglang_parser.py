@@ -119,7 +119,7 @@ class SglangParser:
         """Messages that are known by something inside them."""
         if "KV " in message and ("KV Cache is alloc" in message or "KV cache alloc" in message):
             return self._kv_cache(message, rank, at)
-        if "ddress already in use" in message or "[Errno 98]" in message:
+        if lines.cannot_listen(message):
             return self._port(message, rank, at)
         failed = self._failures.judge(message, rank, at, self._phases.current(rank))
         if failed is not None:
@@ -363,7 +363,7 @@ class SglangParser:
         return [*ended, Ready(at=at, rank=rank, text=_READY, suspect=self._port_taken)]
 
     def _port(self, message: str, rank: str, at: datetime) -> list[LogEvent]:
-        if "ddress already in use" not in message and "[Errno 98]" not in message:
+        if not lines.cannot_listen(message):
             return []
         self._port_taken = True
         return [PortTaken(at=at, rank=rank, text=message.strip()[:500], port=lines.taken_port(message))]

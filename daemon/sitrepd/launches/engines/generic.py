@@ -11,7 +11,7 @@ from sitrepd.launches.engines import _flags
 from sitrepd.launches.engines._failures import FailureWatch
 from sitrepd.launches.engines._lines import Bar, find_bar, plain
 from sitrepd.launches.engines._phases import PhaseTracker
-from sitrepd.launches.engines._sglang_lines import bound_to, taken_port
+from sitrepd.launches.engines._sglang_lines import bound_to, cannot_listen, taken_port
 from sitrepd.launches.engines.base import (
     CommandFacts,
     Listening,
@@ -138,7 +138,7 @@ class GenericParser:
         return [*self._phases.end_all(at), ready]
 
     def _text(self, line: str, at: datetime) -> list[LogEvent]:
-        if "ddress already in use" in line:
+        if cannot_listen(line):
             self._port_taken = True
             return [PortTaken(at=at, text=line.strip()[:500], port=taken_port(line))]
         taken = self._failures.take(line, at, self._phases.current())
