@@ -80,6 +80,5 @@ def is_awaited(db: Session, registry: Registry, session_id: int) -> bool:
         sweep.session_id == session_id,
         sweep.state == "running",
         col(sweep.started_at).is_not(None),
-        col(sweep.imported_from).is_(None),
     )
     return any(db.exec(query.limit(1)).first() is not None for query in (loads, runs))
