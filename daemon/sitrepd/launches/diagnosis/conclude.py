@@ -94,7 +94,7 @@ def _of_case(reading: Reading, beside: Beside, case: Case) -> Diagnosis:
     summary, cause, fix = (case.render(text) for text in (case.rule.summary, case.rule.cause, case.rule.fix))
     if category in ("gpu_occupied", "memory_kv_pool", "port_in_use"):
         fix = _with_holders(fix, beside)
-    fix = in_words_of("vllm" if reading.known.is_vllm else reading.known.engine, fix)
+    fix = in_words_of(reading.known, fix)
     return Diagnosis(
         "failed",
         _phase_of(reading, incident),

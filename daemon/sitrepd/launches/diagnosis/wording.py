@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sitrepd.launches.diagnosis.known import Known
+
 _OF_VLLM = (
     ("pip show sglang", "pip show vllm"),
     ("'sglang==VERSION'", "the vllm release anew"),
@@ -25,10 +27,28 @@ _CLAUSE = re.compile(r"(?<=[;.]) +(?=\S)")
 _NOTHING_LEFT = "Look for this message in the issues of the engine, and at the lines around it in the log."
 
 
-def in_words_of(engine: str, fix: str) -> str:
+def in_words_of(known: Known, fix: str) -> str:
     """The fix as it is for SGLang and where the engine is not known."""
-    if engine in ("", "sglang"):
-        return fix
+    return _filled(known, fix if not known.is_vllm else _for_vllm(fix))
+
+
+def _filled(known: Known, fix: str) -> str:
+    """Addresses, processes and versions instead of words that stand for them."""
+    address = str(known.get("dist_init_addr") or "")
+    name = "VLLM::" if known.is_vllm else "sglang::sched"
+    fix = fix.replace("--pid PID", f"--pid $(pgrep -of {name})")
+    fix = fix.replace("sglang==VERSION'", "sglang==$(pip show sglang | sed -n s/^Version:.//p)'").replace(
+        "install 'sglang==$(pip show sglang | sed -n s/^Version:.//p)'",
+        'install "sglang==$(pip show sglang | sed -n s/^Version:.//p)"',
+    )
+    fix = fix.replace("NCCL_SOCKET_IFNAME=IFACE", "NCCL_SOCKET_IFNAME with one of ip -br link")
+    if address:
+        return fix.replace("HOST:PORT", address).replace("HOST PORT", address.replace(":", " "))
+    fix = fix.replace("reach HOST:PORT of", "reach the address of").replace(" HOST:PORT", "")
+    return fix.replace("nc -vz HOST PORT from", "nc -vz tries that address from")
+
+
+def _for_vllm(fix: str) -> str:
     for before, after in _OF_VLLM:
         fix = fix.replace(before, after)
     clauses = _CLAUSE.split(fix)
@@ -37,4 +57,4 @@ def in_words_of(engine: str, fix: str) -> str:
         return fix
     told = " ".join(kept).rstrip(";. ")
     told = re.sub(r"^(?:or|and) ", "", told)
-    return f"{told[:1].upper()}{told[1:]}." if told else _NOTHING_LEFT
+    return f"{told}." if told else _NOTHING_LEFT

@@ -105,6 +105,15 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "driver",
+        r"Error 803:|unsupported display driver|cudaErrorSystemDriverMismatch",
+        "The CUDA library in use does not belong to the kernel's NVIDIA driver",
+        "The process loads a libcuda of another version than the driver's own: a cuda-compat package in the image, "
+        "or a copy that LD_LIBRARY_PATH finds first.",
+        "ldconfig -p | grep libcuda and echo $LD_LIBRARY_PATH show which is loaded; leave /usr/local/cuda/compat out "
+        "of both (or remove cuda-compat-*), so that the driver's own libcuda.so.1 is found.",
+    ),
+    rule(
+        "driver",
         r"driver version is insufficient|cudaErrorInsufficientDriver|NVIDIA driver on your system is too old"
         r"|forward compatibility was attempted|cudaErrorCompatNotSupportedOnDevice|unsupported display driver"
         r"|Error 80[34]:|cudaErrorSystemDriverMismatch|PTX was compiled with an unsupported toolchain"

@@ -33,9 +33,9 @@ def _taken_cause(case: Case) -> str:
 def _other_port(case: Case) -> str:
     """The HTTP port has a flag of its own; ranks rendezvous on others."""
     told = _port(case)
-    port = told or "PORT"
-    other = str(int(port) + 1) if port.isdigit() and int(port) < 65535 else "OTHER_PORT"
-    find = f"ss -ltnp 'sport = :{port}' shows who holds it"
+    port = told or ""
+    other = str(int(port) + 1) if port.isdigit() and int(port) < 65535 else "30001"
+    find = f"ss -ltnp 'sport = :{port}' shows who holds it" if port else "ss -ltnp shows who listens where"
     if _is_between_the_ranks(case, told):
         flag = "--master-port" if case.known.is_vllm else "--nccl-port"
         return f"{find}; end it, or choose another port: {flag} {other} (several nodes: --dist-init-addr HOST:{other})."

@@ -7,15 +7,21 @@ import re
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
+_UNNAMED = "the model"
+_ON_THE_HUB = re.compile(r"huggingface\.co/(?:api/models/)?([\w.-]+/[\w.-]+)(?=/|[ '\"]|$)")
 _SHARD = r"[\w./-]*\.(?:safetensors|bin|pt|pth|gguf)"
 
 
 def _model(case: Case) -> str:
-    return str(case.known.get("model_path") or "MODEL")
+    """From the settings, else from the address of the hub that the message names."""
+    named = _ON_THE_HUB.search(case.text)
+    return str(case.known.get("model_path") or (named[1] if named else _UNNAMED))
 
 
 def _download(case: Case) -> str:
     model = _model(case)
+    if model == _UNNAMED:
+        return "download the model again (hf download resumes), and compare the folder with its index."
     where = f"hf download {model}" if not model.startswith(("/", ".", "~")) else f"hf download REPO --local-dir {model}"
     return f"{where} (it resumes); compare the folder with model.safetensors.index.json before the next start."
 
@@ -47,6 +53,25 @@ def _missing_summary(case: Case) -> str:
     return f"Weights are missing: {shard}" if shard else "The weights of the model are missing or incomplete"
 
 
+def _sizes(case: Case) -> str:
+    model = _model(case)
+    return f"ls -lL {model}/*.safetensors and compare the sizes; " if model.startswith(("/", ".", "~")) else ""
+
+
+def _find_model(case: Case) -> str:
+    model = _model(case)
+    if re.search(r"OfflineModeIsEnabled|outgoing traffic has been disabled|HF_HUB_OFFLINE", case.text):
+        return (
+            "unset HF_HUB_OFFLINE TRANSFORMERS_OFFLINE where the machine reaches the hub; else "
+            f"{_download(case).partition(';')[0]} on one that does, and copy its cache or folder here."
+        )
+    folder = f"ls {model}/config.json for a folder; " if model != _UNNAMED else ""
+    return (
+        f"{folder}for the hub check the name, the network and HF_TOKEN (gated models need their licence accepted): hf "
+        "auth whoami."
+    )
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         "weights_corrupt",
@@ -68,9 +93,7 @@ RULES: tuple[Rule, ...] = (
         r"|not a zip archive",
         "A file of the weights cannot be read: it is truncated or corrupt",
         "A shard is shorter than its header says, or is no weights file at all (an LFS pointer, an interrupted copy).",
-        lambda case: (
-            f"ls -lL {_model(case)}/*.safetensors and compare the sizes; delete the bad shard, then {_download(case)}"
-        ),
+        lambda case: f"{_sizes(case)}delete the bad shard, then {_download(case)}",
         needs=_is_of_weights,
     ),
     rule(
@@ -133,14 +156,10 @@ RULES: tuple[Rule, ...] = (
         r"|Either ensure you have permission|make sure the path to the model directory"
         r"|The model .{0,120} does not exist\b(?!.*NotFoundError)",
         lambda case: (
-            f"The model {_model(case)} was not found" if _model(case) != "MODEL" else "The model was not found"
+            f"The model {_model(case)} was not found" if _model(case) != _UNNAMED else "The model was not found"
         ),
         "Neither a folder nor a hub repository (that this machine and token may read) has that name.",
-        lambda case: (
-            f"ls {_model(case)}/config.json for a folder; for the hub check the name, the network and HF_TOKEN (gated "
-            f"models need "
-            "their licence accepted): hf auth whoami."
-        ),
+        _find_model,
         needs=lambda case: (
             "preprocessor_config" not in case.found.string and "generation_config" not in case.found.string
         ),

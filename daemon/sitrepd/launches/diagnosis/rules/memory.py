@@ -211,6 +211,26 @@ def _capture_fix(case: Case) -> str:
     return f"{case.known.flag('no_graph')} starts without graphs (slower); another --attention-backend often captures."
 
 
+def _held_cause(case: Case) -> str:
+    if case.word("free"):
+        return (
+            f"At the start only {case.word('free')} of {case.word('all')} GiB were free, less than the share that was "
+            "asked for: something else is on the GPU, or a desktop, or the share is too large."
+        )
+    return (
+        "The GPUs do not have the same free memory at the start: something else, often a leftover of an earlier "
+        "server, is on one."
+    )
+
+
+def _held_fix(case: Case) -> str:
+    look = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over by its pid"
+    if case.word("free") and float(case.word("all")):
+        fits = math.floor(100 * float(case.word("free")) / float(case.word("all")) - 0.5) / 100
+        return f"{look}; or {case.known.flag('mem')} {max(0.05, fits):g}, which fits into what is free."
+    return f"{look}; GPUs of different sizes: SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0."
+
+
 _KV_SUMMARY = "The weights leave no room on the GPU for the KV cache"
 _KV_CAUSE = "After the weights, less than nothing is left of the memory fraction for the KV cache."
 
@@ -253,11 +273,8 @@ RULES: tuple[Rule, ...] = (
         r"|Free memory on device(?: \S+)? \((?P<free>[\d.]+)/(?P<all>[\d.]+) GiB\) on startup is less than desired"
         r"|less than desired GPU memory utilization|initial free memory|Error in memory profiling",
         "Another process holds memory of a GPU",
-        "The GPUs do not have the same free memory at the start: something else, often a leftover of an earlier "
-        "server, is on one.",
-        "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over (kill PID); GPUs of "
-        "different "
-        "sizes: SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0.",
+        _held_cause,
+        _held_fix,
     ),
     rule(
         "memory_cuda_graph",

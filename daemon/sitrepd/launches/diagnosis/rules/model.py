@@ -32,7 +32,10 @@ def _context_fix(case: Case) -> str:
     override = (
         "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1" if case.known.is_vllm else "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
     )
-    return f"{flag} {most or 'LENGTH'} or less; or, if the model's rope scaling really allows more, {override}."
+    length = most or "no more than max_position_embeddings in its config.json"
+    return (
+        f"{flag} {length}{' or less' if most else ''}; or, if the model's rope scaling really allows more, {override}."
+    )
 
 
 def _context_summary(case: Case) -> str:
