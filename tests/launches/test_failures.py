@@ -267,6 +267,16 @@ def test_an_address_that_cannot_be_had_is_as_good_as_taken(why: str) -> None:
     assert [event.port for event in only(events, PortTaken)] == [81]
 
 
+def test_ranks_that_cannot_reach_each_other_are_warned_of_once() -> None:
+    """PyTorch goes on trying for half an hour, and the log never stands still."""
+    refused = "TCP client failed to connect/validate to host 10.255.255.1:27629 - retrying (try={}, timeout=1800000ms"
+    lines = [f"[W1201 16:57:17.278905969 TCPStore.cpp:340] [c10d] {refused.format(n)}, delay=9ms)" for n in range(9)]
+    [warned] = only(feed([_stamped("Init torch distributed begin."), *lines]), Warned)
+    assert warned.what == "rendezvous_unreached"
+    assert "10.255.255.1:27629" in warned.text
+    assert only(feed(lines[:5]), Warned) == []
+
+
 def test_secrets_in_failures_do_not_come_through() -> None:
     key = "sk-ant-" + "a1B2c3D4e5" * 5
     lines = [_stamped(f"Scheduler hit an exception: {TRACE}"), f"  run(api_key='{key}')", f"ValueError: api_key={key}"]

@@ -29,6 +29,7 @@ WARNINGS = (
     ("CUDA graph because", "graphs_disabled"),
     ("Overlap schedule", "overlap_schedule_off"),
     ("Health check failed", "health_check_failed"),
+    ("retrying (try=5, timeout=", "rendezvous_unreached"),  # earlier ones are usual where another node is slower
 )
 _CHANGED = re.compile(
     r"\b(?:is|are|was|were|has been|have been) (?:automatically )?"
