@@ -21,6 +21,7 @@ from sitrepd.launches.diagnosis.rules import (
     rendezvous,
     serving,
     shell,
+    tokens,
 )  # fmt: skip
 
 RULES: tuple[Rule, ...] = (
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     *division.MODEL,
     *division.MACHINE,
     *command.DEPENDENCIES,
+    *tokens.RULES,
     *serving.RULES,
     *memory.CAPTURE,
     *process.RULES,

@@ -113,6 +113,15 @@ RULES: tuple[Rule, ...] = (
 DEPENDENCIES: tuple[Rule, ...] = (
     rule(
         "missing_dependency",
+        r"(?P<dist>\w[\w.-]*) with minimum required version (?P<version>\d[\w.]*) is not installed",
+        "{dist} {version} or later is not installed",
+        "The back end that was asked for (or chosen) needs this package, which is absent or older in the environment "
+        "of the server.",
+        "pip install '{dist}>={version}' into the environment of the server; or another --attention-backend and "
+        "--sampling-backend.",
+    ),
+    rule(
+        "missing_dependency",
         r"No module named '?(?P<module>[\w.]+)'?|cannot import name '(?P<name>\w+)' from '(?P<package>[\w.]+)'"
         r"|ModuleNotFoundError"
         r"|(?P<library>lib[\w.+-]+\.so[\w.]*): cannot open shared object file|PackageNotFoundError"

@@ -68,6 +68,15 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "bad_flag",
+        r"ValueError: (?P<path>/\S+) is not a file\.",
+        "The settings were rejected: this --load-format wants one file, and {path} is a folder",
+        "A GGUF checkpoint is a single file, and what the engine was pointed at is a folder.",
+        "--model-path {path}/FILE.gguf; or leave --load-format out where the folder holds safetensors.",
+        frames=r"in _prepare_weights",
+        on="block",
+    ),
+    rule(
+        "bad_flag",
         r"Chat template (?P<file>\S+) is not a built-in template name or a valid chat template file path",
         "The settings were rejected: there is no chat template {file}",
         "--chat-template wants the name of a built-in template or a file that is there.",
