@@ -26,6 +26,7 @@ EXPECTED = {
     "cpu-0.5.23-tp2-rank-raises-serving": ("failed", "warmup", "cuda_illegal_memory"),
     "cpu-0.5.23-tp2-success": ("exited", None, None),
     "cpu-0.5.23-tp2-ranks": ("failed", "dist_init", "scheduler_exception"),
+    "cpu-0.5.23-tp4-heads": ("failed", "load_weights", "scheduler_exception"),
     "h200-0.5.16-base-cold-jit": ("exited", None, None),
     "h200-0.5.16-eagle3-s2": ("exited", None, None),
     "h200-0.5.16-eagle3-s3": ("exited", None, None),
@@ -87,6 +88,12 @@ def test_fixes_carry_the_values_of_the_launch() -> None:
 )
 def test_the_rank_that_failed_is_named(name: str, summary: str) -> None:
     assert diagnose(LOGS / f"cpu-0.5.23-tp2-{name}.log").summary == summary
+
+
+def test_of_three_ranks_that_fail_alike_the_first_is_named() -> None:
+    told = diagnose(LOGS / "cpu-0.5.23-tp4-heads.log")
+    assert told.summary == "The model does not divide between so many ranks (tensor-parallel size 4) [TP3]"
+    assert "start out of range" in str(told.cause)
 
 
 def test_the_process_is_named_that_the_launcher_missed() -> None:

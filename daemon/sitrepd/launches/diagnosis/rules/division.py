@@ -62,7 +62,7 @@ MODEL: tuple[Rule, ...] = (
     rule(category, r"^AssertionError", _SUMMARY, _cause, _FIX, on="block", needs=lambda case: bool(_asserted(case))),
     rule(
         category,
-        r"start \(\d+\) \+ length \(\d+\) exceeds dimension size \(\d+\)",
+        r"start \(\d+\) \+ length \(\d+\) exceeds dimension size \(\d+\)|start out of range \(expected to be in range",
         _SUMMARY,
         lambda case: f"A rank's part lies beyond the end of a tensor of the checkpoint: {case.incident.cause[1][:200]}",
         _FIX,
