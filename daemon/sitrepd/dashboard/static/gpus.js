@@ -49,14 +49,18 @@
     ctx.restore();
   }
 
-  /* Below the grid and the lines. */
+  /* Below the grid and the lines; where several overlap it gets no darker. */
   function bands(plot) {
     const { ctx, bbox } = plot;
     for (const kind of ["launch", "benchmark"]) {
+      let filled = -Infinity;
       across(plot, kind, (_, from, to, edge) => {
+        const start = Math.max(from, filled);
+        const end = Math.max(to, from + 1);
         ctx.fillStyle = edge;
         ctx.globalAlpha = kind === "launch" ? 0.1 : 0.2;
-        ctx.fillRect(from, bbox.top, Math.max(to - from, 1), bbox.height);
+        if (end > start) ctx.fillRect(start, bbox.top, end - start, bbox.height);
+        filled = Math.max(filled, end);
         ctx.globalAlpha = 0.55;
         ctx.fillRect(from, bbox.top, devicePixelRatio, bbox.height);
       });
@@ -106,7 +110,7 @@
       cursor: { sync: { key: sync.key }, drag: { x: true, y: false } },
       scales: { x: { time: true }, y: { range: (_, low, high) => whole || [0, Math.max(high || 0, 1) * 1.08] } },
       axes: [
-        { ...axis, values: clock() },
+        { ...axis, values: clock(), space: 76 },
         { ...axis, size: unit === "MHz" ? 76 : 62, values: (_, ticks) => ticks.map((tick) => `${tick} ${unit}`) },
       ],
       series: [{ label: "UTC", value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series],
