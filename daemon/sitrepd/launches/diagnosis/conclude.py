@@ -16,7 +16,6 @@ from sitrepd.launches.diagnosis.prefixes import is_rank
 from sitrepd.launches.diagnosis.rules import distributed, process
 from sitrepd.launches.diagnosis.shards import missing_shards
 from sitrepd.launches.diagnosis.silence import named, silent_ranks
-from sitrepd.launches.diagnosis.wording import in_words_of
 from sitrepd.launches.engines.base import PHASE
 from sitrepd.launches.launchers.base import Exit
 from sitrepd.launches.suspicion import is_slow
@@ -94,7 +93,6 @@ def _of_case(reading: Reading, beside: Beside, case: Case) -> Diagnosis:
     summary, cause, fix = (case.render(text) for text in (case.rule.summary, case.rule.cause, case.rule.fix))
     if category in ("gpu_occupied", "memory_kv_pool", "port_in_use"):
         fix = _with_holders(fix, beside)
-    fix = in_words_of(reading.known, fix)
     return Diagnosis(
         "failed",
         _phase_of(reading, incident),

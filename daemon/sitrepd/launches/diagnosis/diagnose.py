@@ -18,6 +18,7 @@ from sitrepd.launches.diagnosis.order import Chronological
 from sitrepd.launches.diagnosis.prefixes import Line, is_rank, split
 from sitrepd.launches.diagnosis.progress import Progress
 from sitrepd.launches.diagnosis.signs import Signs, begins_anew
+from sitrepd.launches.diagnosis.wording import in_words_of
 from sitrepd.launches.diagnosis.wrapping import unwrapped
 from sitrepd.launches.engines.base import CommandFacts
 from sitrepd.launches.launchers.base import Exit
@@ -55,7 +56,7 @@ def diagnose(
         reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder, usual_s or {})
     )
     evidence = tuple(Evidence(lines.written_at(one.line), one.text) for one in told.evidence)
-    return replace(told, evidence=evidence)
+    return replace(told, evidence=evidence, fix=in_words_of(reading.known, told.fix) if told.fix else told.fix)
 
 
 class Reading:

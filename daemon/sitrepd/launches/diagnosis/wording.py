@@ -8,7 +8,9 @@ from sitrepd.launches.diagnosis.known import Known
 
 _OF_VLLM = (
     ("pip show sglang", "pip show vllm"),
-    ("'sglang==VERSION'", "the vllm release anew"),
+    ("'sglang==VERSION'", '"vllm==$(pip show vllm | sed -n s/^Version:.//p)"'),
+    ("--speculative-draft-model-path", "the model of --speculative-config"),
+    ("leave --speculative-* out", "leave --speculative-config out"),
     ("pip install -U sglang transformers", "pip install -U vllm transformers"),
     ("torch, torchvision, sglang-kernel (sgl-kernel) and flashinfer", "torch, torchvision, vllm and flashinfer"),
     ("torch, sglang-kernel and flashinfer", "torch, vllm and flashinfer"),
@@ -20,7 +22,7 @@ _OF_VLLM = (
 _ONLY_SGLANG = re.compile(
     r"SGLANG_|sglang|sgl-kernel|--(?:dist-init-addr|nccl-port|skip-server-warmup|watchdog-timeout|mem-fraction-static"
     r"|disable-cuda-graph|sampling-backend|moe-runner-backend|chunked-prefill-size|weight-loader-disable-mmap"
-    r"|speculative-\S+|tp-size|context-length|cuda-graph-\S+|max-running-requests|enable-deterministic-inference"
+    r"|speculative-(?!config)\S+|tp-size|context-length|cuda-graph-\S+|max-running-requests|enable-deterministic-inference"
     r"|attention-backend (?:triton|flashinfer))\b"
 )
 _CLAUSE = re.compile(r"(?<=[;.]) +(?=\S)")

@@ -67,6 +67,10 @@ def _oom_category(case: Case) -> str:
     return stages.get(case.stage, "memory_kv_pool" if _is_early(case) else "memory_runtime")
 
 
+def _is_unsure(case: Case) -> bool:
+    return not case.is_placed and _oom_category(case) != "gpu_occupied"
+
+
 def _is_early(case: Case) -> bool:
     """Whether no step of the start was over that takes much memory."""
     return (
@@ -92,7 +96,7 @@ def _oom_summary(case: Case) -> str:
         "memory_runtime": "GPU out of memory while serving",
         "memory_kv_pool": "GPU out of memory: the weights leave no room for the KV cache",
     }.get(_oom_category(case), "GPU out of memory")
-    if not case.is_placed:
+    if _is_unsure(case):
         what = "GPU out of memory"
     elif _oom_category(case) == "memory_kv_pool" and case.stage == "load":
         what = "GPU out of memory: the weights do not fit"
@@ -104,7 +108,7 @@ def _oom_cause(case: Case) -> str:
     if category == "gpu_occupied":
         held = ", ".join(f"process {pid} {size:.1f} GiB" for pid, size in _others(case) if size > 0.5)
         return f"Before this server had loaded, others held the memory: {held or 'little was free at the begin'}."
-    if not case.is_placed:
+    if _is_unsure(case):
         return "The GPU's memory ran out; the log does not show what the server was doing then."
     if category == "memory_cuda_graph":
         return "Weights and KV cache took the memory that capturing graphs needs beside them."
@@ -128,10 +132,10 @@ def _oom_fix(case: Case) -> str:
     if category == "gpu_occupied":
         pids = " ".join(pid for pid, size in _others(case) if size > 0.5)
         return (
-            f"nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over: kill "
-            f"{pids or 'PID'}."
+            f"nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over"
+            f"{': kill ' + pids if pids else ' by its pid'}."
         )
-    if not case.is_placed:
+    if _is_unsure(case):
         return (
             f"{_lower(case)} where it had loaded, and fewer tokens at once ({known.flag('prefill')} 2048); "
             f"{known.flag('tp')} higher or a quantized checkpoint where the weights do not fit."
