@@ -107,6 +107,8 @@ def test_a_log_behind_tee_is_read_and_a_pipe_to_somebody_is_told(servers: Server
         assert launch["port"] == port
         problem = daemon.client.get(f"/api/v1/launches/{launch['id']}/live").json()["log_problem"]
         assert problem.startswith("Its output goes to a pipe")
+        assert launch["log_problem"] == problem
+        assert problem in daemon.client.get(f"/api/v1/launches/{launch['id']}/log").json()["detail"]
 
 
 @pytest.mark.slow
