@@ -50,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     *command.DEPENDENCIES,
     *tokens.RULES,
     *serving.RULES,
+    *model.PLACES,
     *memory.CAPTURE,
     *process.RULES,
     *process.ORPHANS,

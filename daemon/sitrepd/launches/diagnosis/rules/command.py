@@ -85,7 +85,7 @@ ARGUMENTS: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     rule(
         "bad_flag",
-        r"(?:AssertionError|ValueError|ValidationError|NotImplementedError|TypeError|JSONDecodeError)\b",
+        r"(?:AssertionError|ValueError|ValidationError|NotImplementedError|TypeError|JSONDecodeError|RuntimeError)\b",
         lambda case: f"The settings were rejected: {case.incident.cause[1][:160]}",
         "The engine checks its arguments against each other before it loads, and refused this combination.",
         lambda case: f"Change what the message names: {case.incident.cause[1][:200]}",

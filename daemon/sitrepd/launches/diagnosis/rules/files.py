@@ -98,7 +98,8 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "weights_missing",
-        r"references \d+ shard file\(s\) missing|missing from .{0,200}incomplete download[^\n]*?'(?P<shard>[^']+)'"
+        r"references \d+ shard file\(s\) missing|Missing keys? .{0,200} in (?:\w+ )?checkpoint"
+        r"|missing from .{0,200}incomplete download[^\n]*?'(?P<shard>[^']+)'"
         r"|Cannot find any model weights|[Ii]ncomplete (?:download|checkpoint)|Missing (?:checkpoint )?(?:shard"
         r"|weight)s?\b"
         rf"|No such file or directory: [\"']?(?P<shard2>{_SHARD})"

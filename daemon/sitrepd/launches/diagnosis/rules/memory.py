@@ -255,7 +255,8 @@ RULES: tuple[Rule, ...] = (
         r"|max_total_num_tokens=-?0?,"
         r"|profiled (?:value|max_total_num_tokens)[ =:]+(?:-\d|0\b)|The memory pool is too small"
         r"|max_total_num_tokens (?:is|=) ?(?:-\d|0\b)"
-        r"|Available KV cache memory: -\d",
+        r"|Available KV cache memory: -\d"
+        r"|needs ~?[\d.]+ ?Gi?B but only [\d.]+ ?Gi?B",
         _KV_SUMMARY,
         _KV_CAUSE,
         _raise_fix,

@@ -176,3 +176,27 @@ RULES: tuple[Rule, ...] = (
         "Upgrade the engine and transformers to a release that lists this model (pip install -U sglang transformers).",
     ),
 )
+
+_REFUSED = re.compile(r"(?:ValueError|NotImplementedError|AssertionError|RuntimeError|IndexError|AttributeError)\b")
+_OF_QUANTIZATION = re.compile(r"(?:layers|model_executor)/(?:\w+/)*quantization/")
+
+
+def _breaks_in_quantization(case: Case) -> bool:
+    """Whether the code that sets up quantized layers refused, for a reason of its own, while the model was loaded."""
+    ours = [frame for frame in case.incident.frames if "/torch/" not in frame]
+    return case.stage == "load" and bool(ours) and _OF_QUANTIZATION.search(ours[-1]) is not None
+
+
+PLACES: tuple[Rule, ...] = (
+    rule(
+        "quantization",
+        _REFUSED.pattern,
+        lambda case: f"The quantized layers cannot be set up: {case.incident.cause[1][:160]}",
+        lambda case: f"Code of the quantization refused the layer or its weights: {case.incident.cause[1][:220]}",
+        "Another tensor-parallel size where a size does not divide; else a checkpoint quantized otherwise (now "
+        "{quantization}), or a release that knows this model in this quantization.",
+        on="block",
+        needs=_breaks_in_quantization,
+        standing="follows",
+    ),
+)
