@@ -108,18 +108,19 @@ def test_both_clients_measure(room: Room, server: dict[str, Any], tool: str) -> 
 
 
 _OTHERS = {
-    "vllm": ("SITREP_TEST_VLLM", _SMALL),
-    "guidellm": ("SITREP_TEST_GUIDELLM", ("--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=32")),
-    "aiperf": ("SITREP_TEST_AIPERF", ("--isl", "32", "--osl", "32")),
+    "vllm": _SMALL,
+    "guidellm": ("--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=32"),
+    "aiperf": ("--isl", "32", "--osl", "32"),
 }
+# Read before the tests take what is set for Sitrep out of their environment.
+_PROGRAMS = {tool: os.environ.get(f"SITREP_TEST_{tool.upper()}") for tool in _OTHERS}
 
 
 @pytest.mark.parametrize("tool", sorted(_OTHERS))
 def test_the_tools_of_others_measure(room: Room, server: dict[str, Any], tool: str) -> None:
-    name, flags = _OTHERS[tool]
-    program = os.environ.get(name)
+    program, flags = _PROGRAMS[tool], _OTHERS[tool]
     if program is None:
-        pytest.skip(f"needs {tool}: {name} names its file, such as /opt/{tool}/bin/{tool}")
+        pytest.skip(f"needs {tool}: SITREP_TEST_{tool.upper()} names its file, such as /opt/{tool}/bin/{tool}")
     words = ("--tool", tool, "--program", program, "--preset", "quick", "--name", tool, "--", *flags)
     job = run(room, server["id"], *words)
     told = room.show(job["benchmarks"][0])
