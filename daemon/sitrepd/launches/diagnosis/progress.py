@@ -50,6 +50,7 @@ class Progress:
         self._last_at: datetime | None = None
         self._other = ""
         self._left = ""
+        self._configured = False
         self._other_ready = False
         self._listens = False
         self._answers = 0
@@ -87,7 +88,7 @@ class Progress:
             case e.Ready():
                 self.ready, self.suspect, self.is_sglang = True, event.suspect, True
             case e.Settings():
-                self.is_sglang = True
+                self.is_sglang = self._configured = True
             case e.Restarted():
                 self.restart()
             case _:
@@ -103,7 +104,7 @@ class Progress:
         """Whoever answers requests is ready, whatever the line is that this release announces it with, or none."""
         if "Application startup complete" in raw:
             self._listens = True
-        elif not self._open and not self._left and _BATCH.search(raw):
+        elif not self._configured and set(self._open) <= {"starting"} and not self._left and _BATCH.search(raw):
             # An excerpt from the midst of a server's life.
             self.ready = True
         elif "HTTP/" in raw or "throughput" in raw:

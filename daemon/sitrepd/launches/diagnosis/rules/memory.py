@@ -73,9 +73,9 @@ def _is_unsure(case: Case) -> bool:
 
 def _is_early(case: Case) -> bool:
     """Whether no step of the start was over that takes much memory."""
-    return (
-        case.incident.phase == "starting" or re.search(r"[Ss]hard[\w ]{0,30}(?:[Ss]tart|load)", case.text) is not None
-    )
+    return (case.incident.phase == "starting" and bool(case.known.get("model_path"))) or re.search(
+        r"[Ss]hard[\w ]{0,30}(?:[Ss]tart|load)", case.text
+    ) is not None
 
 
 def _little_at_begin(case: Case) -> bool:
@@ -308,6 +308,14 @@ RULES: tuple[Rule, ...] = (
                 r"reduce|try |avoid|to prevent|may cause|hint", case.found.string[: case.found.start()].lower()[-60:]
             )
         ),
+    ),
+    rule(
+        "scheduler_exception",
+        r"Failed to allocate memory for (?P<what>\w+) with size \d+[^\n]{0,60}AlignedAllocator",
+        "flashinfer's workspace is too small for this batch ({what})",
+        "flashinfer keeps its intermediate results in a buffer of fixed size, and a batch of this shape needs more.",
+        "SGLANG_FLASHINFER_WORKSPACE_SIZE=1073741824 (bytes, 384 MiB by default) before the command; or "
+        "--chunked-prefill-size 2048; or --attention-backend triton.",
     ),
     rule(
         "memory_runtime",
