@@ -80,14 +80,27 @@ def test_items_are_whole_or_absent_and_those_absent_are_told(rendered: dict[str,
 
 @given(models(), st.integers(1000, 4000))
 @settings(deadline=None, max_examples=50)
-def test_json_holds_whole_items_and_what_is_left_out(rendered: dict[str, Any], budget: int) -> None:
+def test_json_holds_items_whole_or_called_shortened_and_what_is_left_out(rendered: dict[str, Any], budget: int) -> None:
     told = json.loads(render(rendered, "json", budget, SHIPPED))
+    items = [item for one in told["sections"] for item in one["items"]]
+    cut = [item for item in items if item.get("shortened")]
     for got in told["sections"]:
         full = next(one for one in rendered["sections"] if one["name"] == got["name"])
-        assert all(item in full["items"] for item in got["items"])
-    count = sum(len(one["items"]) for one in told["sections"])
-    whole = count == sum(len(one["items"]) for one in rendered["sections"])
+        assert all(item in full["items"] for item in got["items"] if item not in cut)
+        assert {item["id"] for item in got["items"]} <= {item["id"] for item in full["items"]}
+    whole = not cut and len(items) == sum(len(one["items"]) for one in rendered["sections"])
     assert bool(told["left_out"]) == (not whole or any(one["data"].get("earlier") for one in rendered["sections"]))
+
+
+def test_json_says_of_what_is_pinned_that_it_is_shortened() -> None:
+    pinned = finding(1, "0" * 900, status="open", pinned=True)
+    rest = [finding(2, "", reason="", status="open") for _ in range(9)]
+    told = json.loads(
+        render(model(section("open_points", [*rest, pinned], order=60, priority=10)), "json", 1000, SHIPPED)
+    )
+    shown = next(item for item in told["sections"][0]["items"] if item["id"] == "F1")
+    assert (shown["title"], shown["shortened"]) == (clip("0" * 900, 240), True)
+    assert told["left_out"]
 
 
 def finding(number: int, title: str, **more: Any) -> dict[str, Any]:
