@@ -31,6 +31,18 @@ def test_who_listens_can_be_cancelled_while_it_rings(steps: int, quiet_s: float 
     asyncio.run(main())
 
 
+def test_a_commit_before_the_first_wait_is_heard() -> None:
+    async def main() -> bool:
+        bell = Bell()
+        bell.bind(asyncio.get_running_loop())
+        listener = bell.listen(5)
+        bell.ring()
+        await asyncio.sleep(0)
+        return await anext(aiter(listener))
+
+    assert asyncio.run(main())
+
+
 def test_quiet_is_told_and_closing_ends() -> None:
     async def main() -> list[bool]:
         bell = Bell()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlmodel import Session, col, delete, func, select
 
@@ -67,8 +68,8 @@ class Bell:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[asyncio.Event, tuple[str, ...]] = {}
-        self._closed = False
+        self._waiting: WeakKeyDictionary[asyncio.Event, tuple[str, ...]] = WeakKeyDictionary()
+        self.closed = False
         self.commits = 0
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -83,7 +84,7 @@ class Bell:
 
     def close(self) -> None:
         """End every listener; called in the loop when the daemon stops."""
-        self._closed = True
+        self.closed = True
         for event in self._waiting:
             event.set()
 
@@ -92,25 +93,43 @@ class Bell:
             if not wanted or any(kind.startswith(wanted) for kind in kinds):
                 event.set()
 
-    async def listen(self, quiet_s: float | None = None, *wanted: str) -> AsyncGenerator[bool, None]:
+    def listen(self, quiet_s: float | None = None, *wanted: str) -> Listener:
         """Yield True after each commit (several may share one), False after `quiet_s` without any; ends on close.
 
-        With `wanted`, only commits count that have recorded an event whose kind begins so: a training run that is told
-        step by step, or a sample each second, would else wake everybody.
+        Counted are commits from this call on, not from the first wait: who looks at the store in between misses none.
+        With `wanted`, only those that have recorded an event whose kind begins so: a training run that is told step by
+        step, or a sample each second, would else wake everybody.
         """
         event = asyncio.Event()
         self._waiting[event] = wanted
+        return Listener(self, event, quiet_s)
+
+
+class Listener:
+    """One coroutine's ear at the bell, which forgets it with its last reference."""
+
+    def __init__(self, bell: Bell, event: asyncio.Event, quiet_s: float | None) -> None:
+        self._bell = bell
+        self._event = event
+        self._quiet_s = quiet_s
+        self._left = False
+
+    def __aiter__(self) -> Listener:
+        return self
+
+    async def __anext__(self) -> bool:
+        if self._left or self._bell.closed:
+            raise StopAsyncIteration
         try:
-            while not self._closed:
-                try:
-                    # Not wait_for, which may swallow a cancellation that comes as the bell rings (until Python 3.12).
-                    async with asyncio.timeout(quiet_s):
-                        await event.wait()
-                except TimeoutError:
-                    yield False
-                    continue
-                event.clear()
-                if not self._closed:
-                    yield True
-        finally:
-            self._waiting.pop(event, None)
+            # Not wait_for, which may swallow a cancellation that comes as the bell rings (until Python 3.12).
+            async with asyncio.timeout(self._quiet_s):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        if self._bell.closed:
+            raise StopAsyncIteration
+        return True
+
+    async def aclose(self) -> None:
+        self._left = True
