@@ -39,3 +39,26 @@ def test_address_of_the_launch_stands_in_the_fix() -> None:
 
 def test_where_only_advice_for_sglang_is_left_it_is_general() -> None:
     assert "issues of the engine" in in_words_of(Known(engine="vllm"), "--skip-server-warmup starts without it.")
+
+
+def test_sizes_are_those_of_the_run_that_failed_or_are_left_out() -> None:
+    oom = [
+        "Traceback (most recent call last):",
+        '  File "/x/sglang/srt/model_loader/loader.py", line 9, in load_model',
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ]
+    assert "now" not in (diagnose(oom).fix or "now")
+    runs = [f"+ python -m sglang.launch_server --model-path /m --tp-size {size}" for size in (1, 4, 2)]
+    assert "--tp-size 8 (now 4)" in (diagnose([*runs[:2], *oom, runs[2]]).fix or "")
+
+
+def test_diffusion_has_no_kv_cache() -> None:
+    told = diagnose(
+        [
+            "Traceback (most recent call last):",
+            '  File "/x/sglang/multimodal_gen/runtime/loader/fsdp_load.py", line 9, in load_model_from_full',
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 34.00 MiB.",
+        ]
+    )
+    assert "KV" not in f"{told.summary} {told.cause}"
+    assert "--dit-cpu-offload" in (told.fix or "")

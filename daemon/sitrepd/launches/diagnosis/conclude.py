@@ -28,7 +28,11 @@ _SEGFAULTS = (-11, -6, -7, 139, 134, 135)
 _KILLS = (-9, 137)
 _TERMS = (-15, 143, -2, 130)
 _CHILD_FAILED = re.compile(r"sigquit from a child|SIGQUIT received|Failed core proc|[Ee]ngine core (?:init|proc)")
+_OF_KERNELS = re.compile(r"/(?:site|dist)-packages/(?:flashinfer|sgl_kernel|flash_attn|deep_gemm|aiter|vllm|sglang)/")
+"""The place in the code that an exception of a kernel names itself."""
+_OF_THE_END = ("nccl_error", "unknown", "host_oom_killed", "segfault")
 _NEAR_LINES = 60
+_REFUSED = re.compile(r"HTTP/[\d.]+\" 4\d\d\b")
 _LITERAL = re.compile(r"\"([^\"]*)\"")
 _HANG_S = 300.0
 _HARDWARE_MARK = "hardware_fault"
@@ -52,6 +56,9 @@ def conclude(reading: Reading, beside: Beside) -> Diagnosis:
         return kernel
     found = reading.found()
     first = first_cause(found, reading.signs)
+    gave_up = reading.signs.gave_up
+    if gave_up is not None and _is_first(reading, gave_up[0], first):
+        return _of_given_up(reading, gave_up)
     if first is not None and first.case is not None and first.case.rule.standing == "primary":
         killed = _of_codes(reading) if faintness(first) > 1 else None
         return killed or _of_case(reading, beside, first.case)
@@ -151,12 +158,13 @@ def _one_line(text: str) -> str:
 def _of_exception(reading: Reading, incident: Incident) -> Diagnosis:
     """An exception of no known kind, in a worker or in the program itself."""
     number, cause = incident.cause
+    cause = cause.rstrip("`") if cause.endswith("```") or cause.count("`") % 2 else cause
     in_worker = is_of_worker(incident) or _child_failed(reading, incident)
     where = next((frame for frame in reversed(incident.frames) if "site-packages/torch" not in frame), "")
     return Diagnosis(
         "failed",
         _phase_of(reading, incident),
-        "scheduler_exception" if in_worker or is_of_engine(incident) else "unknown",
+        "scheduler_exception" if in_worker or is_of_engine(incident) or _OF_KERNELS.search(cause) else "unknown",
         _one_line(f"{'A worker' if in_worker else 'The server'} failed: {cause}{_who(incident)}"),
         _one_line(f"An exception that is none of the known kinds{f', at {where}' if where else ''}: {cause}"),
         "Look for this exception in the engine's issues; another release or fewer special flags often avoids it.",
@@ -364,6 +372,8 @@ def _of_life(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis 
     """What befell requests, or the server's own health checks, of a server that went on."""
     request, thrown = of_health(found) or of_requests(found), of_threads(found)
     bare = request is None or request.case is None or request.case.rule.standing == "secondary"
+    if thrown is None and request is not None and reading.signs.stop_at and _is_refusal(request):
+        return None
     if thrown is not None and bare:
         told = _of_request(reading, thrown.incident)
     elif request is not None and request.case is not None:
@@ -374,6 +384,11 @@ def _of_life(reading: Reading, beside: Beside, found: list[Found]) -> Diagnosis 
     started = reading.starts == 0 or progress.is_ready or not progress.phase
     state = "exited" if reading.signs.stop_at else "ready" if started else progress.state
     return replace(told, state=state, phase=None if state != progress.state or state == "ready" else progress.phase)
+
+
+def _is_refusal(one: Found) -> bool:
+    """Whether a bare status says that a request was wrong: of a server that was asked to end this is the least."""
+    return one.incident.kind == "line" and _REFUSED.search(one.incident.texts[0][1]) is not None
 
 
 def _of_request(reading: Reading, incident: Incident) -> Diagnosis:
@@ -417,6 +432,35 @@ def _of_hang(reading: Reading) -> Diagnosis | None:
         "NCCL's set-up never returned: a rank is missing, or the transport between the GPUs or nodes hangs.",
         distributed.HANG,
         (Evidence.of(reading.last[0], redact_text(reading.last[1])),),
+    )
+
+
+def _is_first(reading: Reading, gave_up: int, first: Found | None) -> bool:
+    """Whether the start stood still when the wait for it ended, and only the fall of its processes came after."""
+    if reading.progress.is_ready or reading.signs.progress_at > gave_up:
+        return False
+    if first is None:
+        return True
+    return first.number > gave_up and (first.case is None or first.case.rule.category in _OF_THE_END)
+
+
+def _of_given_up(reading: Reading, said: tuple[int, str]) -> Diagnosis:
+    """Whoever waited for the server has ended its wait; where it stood then tells whether it hung."""
+    phase = reading.progress.phase
+    hung = phase == "dist_init"
+    title = PHASE[phase].title.lower() if phase in PHASE else "starting"
+    return Diagnosis(
+        "failed",
+        phase or None,
+        "nccl_hang" if hung else "unknown",
+        "The ranks have not found each other in the time that was allowed for the start"
+        if hung
+        else f"The server was not ready in the time that was allowed for its start: it stood at {title}",
+        "NCCL's set-up never returned: a rank is missing, or the transport between the GPUs or nodes hangs."
+        if hung
+        else "Whoever started the server gave up; the log does not show that the server itself failed.",
+        distributed.HANG if hung else "A longer time-out; py-spy dump --pid PID shows where it stands meanwhile.",
+        (Evidence.of(said[0], redact_text(said[1])),),
     )
 
 

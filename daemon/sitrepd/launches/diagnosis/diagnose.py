@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 from sitrepd.launches.diagnosis import conclude, source
 from sitrepd.launches.diagnosis.incidents import Collector, Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, is_warning, is_worth_a_look, lend_frames
-from sitrepd.launches.diagnosis.known import Known
+from sitrepd.launches.diagnosis.known import Known, begins_run
 from sitrepd.launches.diagnosis.model import Diagnosis, Evidence
 from sitrepd.launches.diagnosis.order import Chronological
 from sitrepd.launches.diagnosis.prefixes import Line, is_rank, split
@@ -64,6 +64,8 @@ class Reading:
 
     def __init__(self, facts: CommandFacts | None = None) -> None:
         self.known = Known(facts)
+        self._earlier: list[tuple[int, Known]] = []
+        """What was known of runs before, each with the line at which the next began."""
         self.progress = Progress()
         self.signs = Signs()
         self.collector = Collector()
@@ -87,9 +89,12 @@ class Reading:
         told = [one for one in self.collector.incidents if one.texts or one.frames or one.weight == "fatal"]
         if len(told) > _MOST_INCIDENTS:
             told = told[: _MOST_INCIDENTS // 2] + told[-_MOST_INCIDENTS // 2 :]
-        blocks = [Found(one, explain(one, self.known)) for one in told]
+        blocks = [Found(one, explain(one, self._known_at(one.number))) for one in told]
         lend_frames(blocks, self.known)
         return sorted([*blocks, *self.single], key=lambda one: one.number)
+
+    def _known_at(self, number: int) -> Known:
+        return next((known for until, known in self._earlier if number < until), self.known)
 
     def _count_ranks(self) -> None:
         """Where no line tells the tensor-parallel size, the ranks that write do."""
@@ -105,6 +110,9 @@ class Reading:
         if line.key and is_rank(line.key):
             self.ranks.add(line.key)
         before, self.last, self.lines = self.last, (number, line.text or raw), self.lines + 1
+        if begins_run(line.text):
+            self._earlier.append((number, self.known))
+            self.known = self.known.of_next_run(line.text)
         self.known.learn(line.text)
         sign = self.signs.feed(number, line)
         if self.signs.first_avail_gib is not None:

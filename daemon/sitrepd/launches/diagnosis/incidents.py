@@ -224,12 +224,13 @@ class Collector:
         if found:
             self._announced[line.key] = (number, *found)
             rest = re.split(r"hit an exception:|warmup error:", line.text, maxsplit=1)
-            if len(rest) == 1 or not rest[1].strip():
+            if len(rest) == 1 or rest[1].strip() in ("", "%s"):
                 return False
             text = rest[1].strip()
-        elif is_exception(line.text) and line.level not in ("INFO", "WARNING", "DEBUG"):
+        elif is_exception(bare := line.text.removeprefix("\t")) and line.level not in ("INFO", "WARNING", "DEBUG"):
+            # Code is set in with spaces: a tab is of the report that the log is quoted in.
             found = self._announcement_of(number, line.key)
-            text = line.text
+            text = bare
         else:
             return False
         new = self._begin(number, line, phase, ready)

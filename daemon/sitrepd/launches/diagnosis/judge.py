@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sitrepd.launches.diagnosis.case import Case, Rule
-from sitrepd.launches.diagnosis.incidents import Incident
+from sitrepd.launches.diagnosis.incidents import Incident, is_of_worker
 from sitrepd.launches.diagnosis.known import Known
 from sitrepd.launches.diagnosis.rules import RULES
-from sitrepd.launches.diagnosis.signs import Signs
+from sitrepd.launches.diagnosis.signs import GAVE_UP, Signs
 
 _NEAR_DEATH_LINES = 400
 _MIXED_LINES = 40
@@ -49,6 +49,13 @@ _IGNORED = re.compile(
     r"|ERROR_LEVEL|log_level|non-default args|engine \(v|args: Namespace|Ignore error|error_level|falling back"
     r"|Falling back|fallback"
     r"|(?i:retrying)|kill_process_tree called"
+)
+_CLIENT_FRAME = re.compile(
+    r"/unittest/|/_?pytest/|/(?:sglang|vllm)/test/|bench_serving|/bench(?:mark)?s?/[^/\"]+\.py|/lm_eval/"
+)
+_SERVER_FRAME = re.compile(
+    r"[/\\](?:sglang|vllm|torch|triton|flashinfer|sgl_kernel|transformers|uvicorn|uvloop|starlette|fastapi|ray|zmq"
+    r"|multiprocessing|threading|asyncio)\b"
 )
 _QUIET = re.compile(r"\[\d+\] NCCL (?:INFO|TRACE)\b")
 _SAYS_ERROR = re.compile(r"\b(?i:error|fatal)\b|[a-z]Error\b|NCCL WARN")
@@ -275,6 +282,8 @@ def _counts(one: Found, signs: Signs) -> bool:
         return False
     if one.case is not None and one.case.rule.category in _OF_THE_FALL and 0 < signs.fell_at < incident.number:
         return False
+    if _is_of_client(one):
+        return False
     if weight == "fatal" or (one.case is not None and one.case.rule.weight == "fatal"):
         return True
     if weight == "mild" or (faintness(one) and incident.last < signs.ready_at):
@@ -288,6 +297,20 @@ def _counts(one: Found, signs: Signs) -> bool:
     if told and signs.record_at > incident.last:
         return False
     return not signs.goes_on_between(incident.last, 1 << 62)
+
+
+def _is_of_client(one: Found) -> bool:
+    """Whether a test or a benchmark that asks a server which was ready has failed, and not the server."""
+    incident = one.incident
+    if incident.causes and GAVE_UP.search(incident.cause[1]) and incident.weight != "fatal":
+        return True
+    if not incident.was_ready or incident.weight == "fatal" or not incident.frames or is_of_worker(incident):
+        return False
+    if one.case is not None and one.case.rule.standing != "secondary":
+        return False
+    return any(_CLIENT_FRAME.search(frame) for frame in incident.frames) or not any(
+        _SERVER_FRAME.search(frame) for frame in incident.frames
+    )
 
 
 def of_requests(found: list[Found]) -> Found | None:

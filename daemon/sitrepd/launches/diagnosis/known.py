@@ -15,10 +15,11 @@ from sitrepd.redact import redact_argv
 
 _COMMAND = re.compile(
     r"(?:python[\d.]*(?: -\w+)* -m sglang\.launch_server|sglang serve|vllm serve"
-    r"|python[\d.]*(?: -\w+)* -m vllm\.entrypoints\.[\w.]+) +(?P<rest>-.*|\S+ +-.*)"
+    r"|python[\d.]*(?: -\w+)* (?:-m vllm\.entrypoints\.[\w.]+|\S*\bapi_server\.py)) +(?P<rest>-.*|\S+ +-.*)"
 )
 _EXAMPLE = re.compile(r"<[a-z][\w-]*>|\[options|\[OPTIONS|\{[a-z_]+\}")
 """Words of a usage, as SGLang prints one at each start by its module."""
+_TRACED = re.compile(r"\+ .*--model.*--(?:mem-fraction|gpu-memory-utilization)|\+ .*launch_server .*--model")
 _HUB = re.compile(r"https://(?:huggingface\.co|hf-mirror\.com)/(?P<repo>[\w.-]+/[\w.-]+)/resolve/")
 _VLLM_ARGS = re.compile(r"non-default args: (\{.*\})|args: Namespace\((.*)\)")
 _VLLM_CONFIG = re.compile(r"Initializing an? (?:V1 )?LLM engine .*?config: (.*)")
@@ -60,7 +61,7 @@ class Known:
             self._take(parse_server_args(text.partition("=")[2]))
         elif "args: " in text or "engine (" in text:
             self._learn_vllm(text)
-        elif ("sglang" in text or "vllm" in text) and len(text) < 8000:
+        elif ("sglang" in text or "vllm" in text or "api_server.py" in text) and len(text) < 8000:
             found = _COMMAND.search(text)
             if found and not _EXAMPLE.search(found["rest"]):
                 flags, _ = _flags.parse_flags(redact_argv(_flags.words_of(found["rest"].split())))
@@ -88,6 +89,15 @@ class Known:
             name = _VLLM_NAMES.get(name, {"tp": "tp_size", "dp": "dp_size", "model": "model_path"}.get(name, name))
             if name in _WANTED and value is not None:
                 self.settings[name] = value
+
+    def of_next_run(self, text: str) -> Known:
+        """What is known of the run that a shell's trace begins here: the sizes of the one before are not its own."""
+        flags, _ = _flags.parse_flags(redact_argv(_flags.words_of(text[2:].split())))
+        new = Known(self.facts, self.engine, capacity_gib=self.capacity_gib)
+        new._take(flags)
+        if flags.get("mem_fraction") is not None:
+            new.settings["mem_fraction_static"] = flags["mem_fraction"]
+        return new
 
     def get(self, name: str) -> Any:
         """None where nothing tells it."""
@@ -125,3 +135,8 @@ class Known:
             "graph_bs": "--cuda-graph-max-bs-decode" if newer else "--cuda-graph-max-bs",
             "no_graph": "--cuda-graph-backend-decode disabled" if newer else "--disable-cuda-graph",
         }[name]  # fmt: skip
+
+
+def begins_run(text: str) -> bool:
+    """Whether a shell that traces its commands starts another run here."""
+    return text.startswith("+ ") and len(text) < 8000 and _TRACED.match(text) is not None

@@ -19,6 +19,7 @@ _OTHERS = (
         re.compile(r"Starting to load model|Loading (?:safetensors|pt) checkpoint shards|Using model weights format"),
     ),
     ("kv_cache", re.compile(r"Loading weights took|Model loading took|Loading model weights took")),
+    ("compile_kernels", re.compile(r"Dynamo bytecode transform|Using cache directory: .* for vLLM's torch\.compile")),
     (
         "capture_graphs",
         re.compile(r"Capturing (?:the model|CUDA graph)|GPU KV cache size|# GPU blocks:|Graph capturing"),
@@ -35,7 +36,7 @@ _SGLANG = re.compile(
     r"\bsglang[./]|Load weight begin|Init torch distributed|Memory pool end|max_total_num_tokens=|get_model_info"
     r"|^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]+\d+)*\] "
 )
-_BATCH = re.compile(r"Decode batch[.,]")
+_BATCH = re.compile(r"Decode (?:batch[.,]|out of memory happened\.)")
 _WARMUPS = 1
 """Requests that SGLang sends to itself before it is ready."""
 

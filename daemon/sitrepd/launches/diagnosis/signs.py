@@ -26,17 +26,19 @@ _DEATH = re.compile(
 _EXIT_CODE = re.compile(r"(?:[Ee]xit code:? ?\(?|exited (?:early )?with code |\(exit code: |with code )(?P<code>-?\d+)")
 _FALL = re.compile(r"[Rr]eceived sigquit|SIGQUIT received|include_parent=True")
 _STOP = re.compile(
-    r"SIGTERM received|Gracefully exiting|Received signal (?:15|2)\b|^INFO: +Shutting down|Shutting down$"
+    r"SIGTERM received|API server: shutdown triggered|trigger received signal="
+    r"|Gracefully exiting|Received signal (?:15|2)\b|^INFO: +Shutting down|Shutting down$"
     r"|Finished server process"
     r"|^KeyboardInterrupt|crashed with exit code -15|Received SIGTERM|Received SIGINT"
     r"|slurmstepd: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED"
 )
+GAVE_UP = re.compile(r"[Ss]erver (?:failed to start|did not (?:start|become (?:ready|healthy))) within (?:the |\d)")
 _FIRST_AVAIL = re.compile(r"Load weight begin\. avail mem=(?P<gib>-?\d+(?:\.\d+)?) GB")
 _RESTART = re.compile(r"server_args=|vLLM API server version")
 _WORDS = (
     "fired up", "startup complete", " batch", "Load weight", "Capture ", "Memory pool",
     "max_total_num", "Uvicorn",
-    "Avg prompt", "Init ", "KV ", "oading", "Graph capt", "200 OK", "sigquit",
+    "Avg prompt", "Init ", "KV ", "oading", "Graph capt", "200 OK", "sigquit", "[shutdown]", " within ",
     "SIGQUIT", "xit", "dead", "died", "Engine",
     "engine", "Killed", "core dumped", "hutting", "SIGTERM", "SIGINT", "signal",
     "Finished server", "Keyboard", "Gracefully",
@@ -51,6 +53,8 @@ class Signs:
     ready_at: int = 0
     progress_at: int = 0
     stop_at: int = 0
+    gave_up: tuple[int, str] | None = None
+    """Where whoever waited for the server says that it took too long."""
     record_at: int = 0
     """The last record of the engine's log that names no trouble by its level."""
     deaths: list[tuple[int, str]] = field(default_factory=list)
@@ -74,6 +78,9 @@ class Signs:
             if found:
                 self.codes.append((number, text, int(found["code"])))
             return "death"
+        if GAVE_UP.search(text):
+            self.gave_up = self.gave_up or (number, text)
+            return ""
         if _PROGRESS.search(text):
             self._progress(number, text)
             return "progress"

@@ -124,7 +124,8 @@ DEPENDENCIES: tuple[Rule, ...] = (
         "missing_dependency",
         r"No module named '?(?P<module>[\w.]+)'?|cannot import name '(?P<name>\w+)' from '(?P<package>[\w.]+)'"
         r"|ModuleNotFoundError"
-        r"|(?P<library>lib[\w.+-]+\.so[\w.]*): cannot open shared object file|PackageNotFoundError"
+        r"|(?P<library>lib[\w.+-]+\.so[\w.]*|/[\w./+-]+/[\w.+-]+\.so): cannot open shared object file"
+        r"|PackageNotFoundError"
         r"|DistributionNotFound|[Nn]o package metadata was found for (?P<dist>\w[\w-]*)"
         r"|(?:requires?|needs?) some operators from vllm|[Pp]lease (?:make sure .{0,40}is |)(?:install"
         r"|`?pip install)\b|(?:is|are) not installed|needs? to be installed"
@@ -153,7 +154,18 @@ DEPENDENCIES: tuple[Rule, ...] = (
 )
 
 
+_NOT_OPENED = re.compile(r"(?P<library>lib[\w.+-]+\.so[\w.]*|/[\w./+-]+\.so): cannot open shared object file")
+
+
+def _library(case: Case) -> str:
+    """The shared library that is absent, which the lines below a bare ImportError may tell."""
+    found = None if case.word("library") or case.word("module") else _NOT_OPENED.search(case.text)
+    return found["library"] if found else case.word("library")
+
+
 def _missing(case: Case) -> str:
+    if _library(case):
+        return _library(case)
     for name in ("module", "library", "dist", "dist2", "dist3", "tool", "tool2", "tool3", "file", "package"):
         if case.word(name):
             return case.word(name)
@@ -161,11 +173,18 @@ def _missing(case: Case) -> str:
 
 
 def _install(case: Case) -> str:
-    module, library = case.word("module"), case.word("library")
+    module, library = case.word("module"), _library(case)
     tool = case.word("tool") or case.word("tool2") or case.word("tool3") or case.word("file")
     package = case.word("dist2") or case.word("dist3")
     if package:
         return f"pip install {package} into the environment of the server (which python; pip check shows other gaps)."
+    if "torch_extensions/" in library:
+        return f"rm -rf {library.rpartition('/')[0]}, so that the next start compiles it again."
+    if library:
+        where = (
+            "apt-get install libnuma1" if "numa" in library else f"pip install the nvidia wheel that carries {library}"
+        )
+        return f"{where}, or put its folder into LD_LIBRARY_PATH (find / -name '{library}*')."
     asked = re.search(r"pip3? install ([\w.=<>\[\]'\" -]+)", case.text)
     if asked:
         return f"pip install {asked[1].strip()}"
@@ -177,13 +196,11 @@ def _install(case: Case) -> str:
             "cv2": "opencv-python",
         }.get(module.partition(".")[0], module.partition(".")[0].replace("_", "-"))
         return f"pip install {package} into the environment of the server (which python; pip check shows other gaps)."
-    if library:
-        where = (
-            "apt-get install libnuma1" if "numa" in library else f"pip install the nvidia wheel that carries {library}"
-        )
-        return f"{where}, or put its folder into LD_LIBRARY_PATH (find / -name '{library}*')."
     if case.word("name"):
         return (
             f"pip install -U {case.word('package').partition('.')[0]} to the version that the engine pins (pip check)."
         )
+    address = re.search(r"https?://[\w./-]+\w", case.text)
+    if address and not tool:
+        return f"Install it into the environment of the server, as {address[0]} says."
     return f"Install {tool or 'it'} into the environment of the server; pip check shows what else is missing."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from sitrepd.launches.diagnosis.case import Case, Rule
 from sitrepd.launches.diagnosis.rules._make import rule
 
@@ -56,6 +58,18 @@ def _ordinal(case: Case) -> str:
     tp = case.known.get("tp_size")
     asked = f"{case.known.flag('tp')} {tp}" if tp else "The parallel size asked for"
     return f"{asked} wants more GPUs than this process can see."
+
+
+def _serialize(case: Case) -> str:
+    """ROCm has variables of its own for it."""
+    is_amd = re.search(r"Memory access fault by GPU|HSA_STATUS|HSAIL|\bHIP\b|\bhip[A-Z]", case.text) is not None
+    one_by_one = "AMD_SERIALIZE_KERNEL=3" if is_amd else "CUDA_LAUNCH_BLOCKING=1"
+    reduces = "custom_all_reduce" in case.text + case.frames and not case.known.is_vllm
+    other = "--disable-custom-all-reduce" if reduces else "another --attention-backend"
+    return (
+        f"Start once with {one_by_one} to see the kernel; then try {other}, {case.known.flag('no_graph')}, or a newer "
+        "release."
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -152,20 +166,26 @@ RULES: tuple[Rule, ...] = (
         r"|cudaErrorMisalignedAddress|Warp Illegal Address|invalid address space",
         "A GPU kernel accessed memory that it must not",
         "An illegal memory access in a kernel; CUDA reports it late, so the Python line named may be innocent.",
-        "Start once with CUDA_LAUNCH_BLOCKING=1 to see the kernel; then try another --attention-backend, "
-        "{flag_no_graph}, "
-        "or a newer release.",
+        _serialize,
         weight="fatal",
     ),
     rule(
         "cuda_illegal_memory",
         r"device-side assert triggered|cudaErrorAssert\b|CUDA_ERROR_ASSERT"
-        r"|: block: \[\d+,\d+,\d+\], thread: \[.*Assertion"
-        r"|unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED",
-        "A GPU kernel failed (device-side assertion or launch failure)",
+        r"|: block: \[\d+,\d+,\d+\], thread: \[.*Assertion",
+        "A GPU kernel stopped at a device-side assertion",
         "A kernel stopped at an assertion, often an index out of range or NaN; the Python line named may be innocent.",
         "Start once with CUDA_LAUNCH_BLOCKING=1 to see the kernel; check that tokenizer and model belong together; "
         "try another --attention-backend or {flag_no_graph}.",
+        weight="fatal",
+    ),
+    rule(
+        "cuda_illegal_memory",
+        r"unspecified launch failure|cudaErrorLaunchFailure|CUDA_ERROR_LAUNCH_FAILED",
+        "A GPU kernel failed while it ran (unspecified launch failure)",
+        "A kernel broke off, most often at an address that is not its own; the Python line named may be innocent.",
+        "Start once with CUDA_LAUNCH_BLOCKING=1 to see the kernel; then try another --attention-backend, "
+        "{flag_no_graph}, or a newer release; dmesg -T | grep -i xid shows whether the driver reported a fault.",
         weight="fatal",
     ),
 )

@@ -166,6 +166,16 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "nccl_error",
+        r"(?:nvshmem|ibrc|ibgda)[^\n]{0,120}ibv_\w+(?:\(\))? failed",
+        "NVSHMEM could not set up the connection between the ranks by InfiniBand or RoCE",
+        "DeepEP sends between the nodes by NVSHMEM, and the network card refused the connection: often the wrong GID "
+        "or a card that is not up.",
+        "show_gids and ibv_devinfo -v list GIDs and cards; NVSHMEM_IB_GID_INDEX takes the index of a RoCE v2 GID, "
+        "NVSHMEM_HCA_LIST the cards that are up; NVSHMEM_DEBUG=INFO shows which it tries.",
+        standing="follows",
+    ),
+    rule(
+        "nccl_error",
         r"[Mm]ooncake (?:Transfer Engine|TransferEngine)? ?[Ii]nitiali[sz]ation failed|GID is NULL"
         r"|(?:No|no) (?:available |usable )?(?:RDMA|HCA|InfiniBand) (?:devices?|interfaces?) (?:found|available|is|are)"
         r"|Failed to open device \S+ on port|ibv_\w+(?:\(\))? failed",

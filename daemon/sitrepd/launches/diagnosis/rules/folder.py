@@ -43,8 +43,41 @@ def _model(case: Case) -> str:
     return str(case.known.get("model_path") or "")
 
 
+def _asks_for_one_file(case: Case) -> bool:
+    """Whether the hub is only asked if it has one file more, of a model that may be in the cache."""
+    return "in file_exists" in case.frames
+
+
+def _hub_summary(case: Case) -> str:
+    model = f"The model {_model(case)}".rstrip()
+    if _asks_for_one_file(case):
+        return f"{model} is named by its hub repository, and the hub was not reached to ask for a file of it"
+    return f"{model} is not in the cache of this machine, and the hub was not reached"
+
+
+def _hub_cause(case: Case) -> str:
+    if _asks_for_one_file(case):
+        return (
+            "For a name of the hub the engine asks there whether a file exists, even when the model is in the cache; "
+            "there is no connection, or HF_HUB_OFFLINE forbids one."
+        )
+    return (
+        "No folder here has this name, so it is taken for a hub repository: nothing of that was downloaded before, and "
+        "there is no connection (or HF_HUB_OFFLINE forbids one)."
+    )
+
+
 def _hub_fix(case: Case) -> str:
     model = _model(case)
+    if _asks_for_one_file(case):
+        name = model if model and not model.startswith("/") else "REPO"
+        return (
+            f"Name the folder instead, which needs no hub: {case.known.flag('model')} "
+            f"$(HF_HUB_OFFLINE=1 hf download {name}); or unset HF_HUB_OFFLINE where there is a network."
+            if name != "REPO"
+            else f"Name the folder of the snapshot by {case.known.flag('model')}, which needs no hub; or unset "
+            "HF_HUB_OFFLINE where there is a network."
+        )
     whose = f"hf download {model}" if model and not model.startswith("/") else "hf download of the model"
     return (
         f"unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE for a first download; curl -sI https://huggingface.co "
@@ -96,11 +129,8 @@ RULES: tuple[Rule, ...] = (
         "model_not_found",
         r"outgoing traffic has been disabled|OfflineModeIsEnabled|couldn't connect to '?https?://\S*huggingface"
         r"|trying to locate the file on the Hub and we cannot find the requested files in the local cache",
-        lambda case: (
-            f"The model {_model(case)}".rstrip() + " is not in the cache of this machine, and the hub was not reached"
-        ),
-        "No folder here has this name, so it is taken for a hub repository: nothing of that was downloaded before, and "
-        "there is no connection (or HF_HUB_OFFLINE forbids one).",
+        _hub_summary,
+        _hub_cause,
         _hub_fix,
     ),
     rule(

@@ -53,7 +53,35 @@ TYPES: tuple[Rule, ...] = (
     ),
 )
 
+_KERNEL_CODE = r"/(?:sgl_kernel|flashinfer|flash_attn|flash_mla|deep_gemm|aiter|deep_ep)/"
+_SHAPE_FIX = (
+    "Another --attention-backend (triton takes most shapes); or another {flag_tp}, which changes the heads of a rank."
+)
+
 RULES: tuple[Rule, ...] = (
+    rule(
+        "kernel_unsupported",
+        r"bin of socVersion \[(?P<chip>[\w-]+)\] does not support opType \[(?P<op>\w+)\]",
+        "The operator {op} has no binary for this chip ({chip})",
+        "The package that brings the operator was built for another chip.",
+        "Install the build of that package for {chip}, or leave the option out whose code the traceback names.",
+    ),
+    rule(
+        "kernel_unsupported",
+        r"^AssertionError: (?P<what>(?:H|[Nn]um_heads|[Hh]ead_(?:dim|size)|[Pp]age_size|[Bb]lock_size) must be [^\n]+)",
+        "A kernel does not take the shape of this model: {what}",
+        "The kernel is written for certain shapes, and those of the model on one rank are others.",
+        _SHAPE_FIX,
+        frames=_KERNEL_CODE,
+    ),
+    rule(
+        "kernel_unsupported",
+        r"(?P<what>Unsupported (?:max_mma_kv|num_mma_\w+|head_dim|group_size)\b:? ?\d+)",
+        "A kernel does not take the shape of this model: {what}",
+        "The kernel's tiles for this shape do not fit what the GPU has, so none is left to run.",
+        _SHAPE_FIX,
+        needs=lambda case: "flashinfer" in case.found.string,
+    ),
     rule(
         "kernel_unsupported",
         r"CUDA capability (?P<sm>sm_\d+) is not compatible with the current PyTorch",

@@ -16,6 +16,8 @@ _OOM = (
     r"|NPU out of memory|(?<!exceptions\.)OutOfMemoryError"
     r"|error:? 2 \(out of memory\)|cuMemCreate.*out of memory|ran out of (?:GPU )?memory"
     r"|Triton Error \[CUDA\]: out of memory"
+    r"|(?:XPU|MUSA|MLU|HPU|GCU) out of memory|UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"
+    r"|nrt_tensor_allocate status=4\b|Failed to alloc DEVICE memory"
 )
 _OTHER = re.compile(r"Process (\d+) has ([\d.]+) ([GM]iB) memory in use")
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) GiB")
@@ -98,7 +100,7 @@ def _oom_summary(case: Case) -> str:
     }.get(_oom_category(case), "GPU out of memory")
     if _is_unsure(case):
         what = "GPU out of memory"
-    elif _oom_category(case) == "memory_kv_pool" and case.stage == "load":
+    elif _oom_category(case) == "memory_kv_pool" and (case.stage == "load" or is_of_diffusion(case)):
         what = "GPU out of memory: the weights do not fit"
     return what + wanted
 
@@ -114,6 +116,8 @@ def _oom_cause(case: Case) -> str:
         return "Weights and KV cache took the memory that capturing graphs needs beside them."
     if category == "memory_runtime":
         return "Weights, KV cache and graphs leave too little for the activations of a batch."
+    if is_of_diffusion(case):
+        return "The model's parts are larger together than what the GPU has left for them."
     return "The weights of one rank are larger than what a GPU has left for them and the KV cache."
 
 
@@ -144,9 +148,22 @@ def _oom_fix(case: Case) -> str:
         return f"{_lower(case)}; or fewer graphs: {known.flag('graph_bs')} 16; or none: {known.flag('no_graph')}."
     if category == "memory_runtime":
         return f"{_lower(case)}; {known.flag('prefill')} 2048; {known.flag('running')} lower."
-    tp = known.get("tp_size") or 1
-    more = int(tp) * 2 if str(tp).isdigit() else 2
-    return f"More GPUs: {known.flag('tp')} {more} (now {tp}); or a quantized checkpoint (FP8, INT4)."
+    if is_of_diffusion(case):
+        return (
+            "--dit-cpu-offload or --dit-layerwise-offload keep parts in the host's memory; or a quantized checkpoint."
+        )
+    return f"More GPUs: {_more_gpus(case)}; or a quantized checkpoint (FP8, INT4)."
+
+
+def is_of_diffusion(case: Case) -> bool:
+    """Whether it is SGLang's server of diffusion models, which has no KV cache and flags of its own."""
+    return re.search(r"fsdp_load\.py|multimodal_gen/|/diffusion/", case.frames) is not None
+
+
+def _more_gpus(case: Case) -> str:
+    """Twice the size that the log or the command tells."""
+    tp, flag = str(case.known.get("tp_size") or ""), case.known.flag("tp")
+    return f"{flag} {int(tp) * 2} (now {tp})" if tp.isdigit() and int(tp) else f"a higher {flag}"
 
 
 def _half(count: str) -> str:
@@ -175,13 +192,11 @@ def _raise_fix(case: Case) -> str:
         now = float(told)
     except (TypeError, ValueError):
         now = 0.0
-    tp = case.known.get("tp_size") or 1
-    more = int(tp) * 2 if str(tp).isdigit() else 2
     flag = case.known.flag("mem")
     higher = (
         f"{flag} {min(0.97, round(now + 0.05, 2)):g} (now {now:g})" if 0 < now < 0.95 else f"{flag} higher, up to 0.95"
     )
-    return f"{higher}; if that is not enough {case.known.flag('tp')} {more} (now {tp}) or a quantized checkpoint."
+    return f"{higher}; if that is not enough {_more_gpus(case)} or a quantized checkpoint."
 
 
 def _kv_fix(case: Case) -> str:
@@ -205,8 +220,26 @@ _IN_PYTHON = re.compile(
 )
 
 
+_OF_TYPE = re.compile(r"only supports? [\w ,/]*(?:data ?)?type")
+
+
+def _capture_cause(case: Case) -> str:
+    """With the exception itself where it is told: SGLang's advice about graphs only follows it."""
+    told = next((text for _, text in case.incident.causes if not _ADVICE.search(text)), "")
+    what = f": {told[:200]}" if told else "; the exception above the advice says which."
+    return f"A kernel could not be recorded into a CUDA graph{what}"
+
+
+_ADVICE = re.compile(r"[Cc]apture \w+ graph failed")
+
+
 def _capture_fix(case: Case) -> str:
     """Without graphs the same call would fail at the first batch where it is Python that it fails of."""
+    if _OF_TYPE.search(case.text):
+        return (
+            "The first batch would fail of the same without graphs: --kv-cache-dtype auto, or another "
+            "--attention-backend that takes this type."
+        )
     if _IN_PYTHON.search(case.text):
         return (
             "The first batch would fail of the same without graphs: install the versions that the engine's release "
@@ -337,7 +370,7 @@ CAPTURE: tuple[Rule, ...] = (
         r"|custom_all_reduce\.cuh:\d+ 'invalid argument'|stream is capturing|capturing stream has unjoined work"
         r"|Fail when using backend: \S+ for prefill runner|CUDA graph capture failed|Failed to capture",
         "Capturing CUDA graphs failed",
-        "A kernel could not be recorded into a CUDA graph; the exception above the advice says which.",
+        _capture_cause,
         _capture_fix,
         needs=lambda case: re.search(r"[Cc]onnection (?:closed|reset)|[Bb]roken pipe", case.text) is None,
     ),

@@ -31,6 +31,9 @@ _ANNOUNCES = re.compile(
 )
 """A signal that is to be sent, or is prepared for."""
 
+_FOLLOWS = re.compile(r"[Cc]ancelled|[Bb]roken ?[Pp]ipe|[Cc]onnection|[Tt]imed out|is dead|EOF")
+"""What a worker says that has only lost the others."""
+
 RULES: tuple[Rule, ...] = (
     rule(
         "host_oom_killed",
@@ -93,6 +96,15 @@ ORPHANS: tuple[Rule, ...] = (
 )
 
 SECONDARY: tuple[Rule, ...] = (
+    rule(
+        "scheduler_exception",
+        r"Worker failed with error '(?P<what>[^'\n]{8,}(?:'[^',\n]+)*)', please check",
+        "A worker failed: {what}",
+        "An exception of a worker that is none of the known kinds: {what}",
+        "Look for this message in the engine's issues, and at the traceback of the worker above it.",
+        standing="follows",
+        needs=lambda case: _FOLLOWS.search(case.word("what")) is None,
+    ),
     rule(
         "unknown",
         r"could finish the model loading, but there are other ranks|RPC call to \w+ timed out|EngineDeadError"
