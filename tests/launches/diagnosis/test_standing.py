@@ -54,9 +54,11 @@ def test_alone_an_aside_is_the_cause(place: int, category: str) -> None:
     assert diagnose([*SGLANG, ASIDES[place], FALL]).category == category
 
 
-@pytest.mark.parametrize("entry", [one for one in entries() if one.category], ids=lambda entry: entry.name)
-def test_asides_before_any_failure_change_nothing(entry: Entry) -> None:
-    assert diagnose([*ASIDES[-1:], *entry.lines]).category == entry.category
+def test_asides_before_any_failure_change_nothing() -> None:
+    def changed(entry: Entry) -> bool:
+        return diagnose([*ASIDES[-1:], *entry.lines]).category != entry.category
+
+    assert [entry.name for entry in entries() if entry.category and changed(entry)] == []
 
 
 @pytest.mark.parametrize("aside", ASIDES)
