@@ -62,3 +62,27 @@ def test_diffusion_has_no_kv_cache() -> None:
     )
     assert "KV" not in f"{told.summary} {told.cause}"
     assert "--dit-cpu-offload" in (told.fix or "")
+
+
+OPEN = "cannot open shared object file: No such file or directory"
+FAULT = "Memory access fault by GPU node-2 (Agent handle: 0x1) on address 0x2. Reason: Unknown."
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "unsaid"),
+    [
+        ("/x/nvshmem/transport/ibrc/ibrc.cpp:40: non-zero status: 22 ibv_modify_qp failed", "NVSHMEM_HCA", "MC_FORCE"),
+        ("E1102 rdma.cpp:40] Failed to modify: ibv_modify_qp failed", "MC_FORCE_TCP", "NVSHMEM"),
+        (f"ImportError: libnuma.so.1: {OPEN}", "apt-get install libnuma1", "pip check"),
+        (f"OSError: /x/torch_extensions/py312/a/a.so: {OPEN}", "rm -rf /x/torch_extensions/py312/a,", "LD_LIBRARY"),
+        (FAULT, "AMD_SERIALIZE_KERNEL=3", "CUDA_LAUNCH_BLOCKING"),
+        ("CUDA error: an illegal memory access was encountered", "CUDA_LAUNCH_BLOCKING=1", "AMD_SERIALIZE"),
+        ("CUDA error: unspecified launch failure", "xid", "tokenizer"),
+        ("CUDA error: device-side assert triggered", "tokenizer", "xid"),
+        ("The bin of socVersion [ascend310p] does not support opType [Mix]", "for ascend310p", "--attention"),
+    ],
+)
+def test_advice_is_of_what_failed(line: str, said: str, unsaid: str) -> None:
+    fix = diagnose([line if "Error" in line[:14] else f"RuntimeError: {line}"]).fix or ""
+    assert said in fix
+    assert unsaid not in fix
