@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,7 @@ def test_none_begins_before_all_servers_are_ready(two: Two, tmp_path: Path) -> N
     assert "all servers must be up at once" in refusal
     assert two.count() == jobs
     numbers = two.turns(**asked, wait_s=600)
+    two.ended(two.run(launch=two.other)["id"])  # as long as a client takes that does not wait
     (tmp_path / "go").touch()
     assert [two.ended(number)["state"] for number in numbers] == ["done", "done"]
     a = two.launch
@@ -173,7 +176,7 @@ def test_the_same_server_is_refused(two: Two) -> None:
 
 @pytest.mark.slow
 def test_a_killed_daemon_goes_on_with_the_turns(two: Two) -> None:
-    """Killed in the first run of one and in the second of the other."""
+    """Killed in the first run of one and in the second of the other; asked to stop one just before."""
     first, second = two.turns(seconds=-1, repeat=2)
     folder = Path(two.under_way(first, 1)["folder"])
     pid = json.loads((folder / "status.json").read_text())["pid"]
@@ -188,8 +191,15 @@ def test_a_killed_daemon_goes_on_with_the_turns(two: Two) -> None:
     now = two.under_way(second, 2)
     assert "folder" not in two.job(first)
     go(now)
-    go(two.under_way(first, 2))
-    assert [(two.ended(one)["state"], len(two.job(one)["benchmarks"])) for one in (first, second)] == [("done", 2)] * 2
+    folder = Path(two.under_way(first, 2)["folder"])
+    pid = json.loads((folder / "status.json").read_text())["pid"]
+    two.daemon.end(9)
+    with closing(sqlite3.connect(two.daemon.data_dir / "sitrep.db")) as db, db:
+        db.execute("UPDATE benchmark_job SET stop_asked = 1 WHERE id = ?", (first,))
+    two.daemon.start()
+    ended = [two.ended(one) for one in (first, second)]
+    assert [(job["state"], len(job["benchmarks"])) for job in ended] == [("stopped", 1), ("done", 2)]
+    assert all_ended(pid)
 
 
 def test_the_command_shows_all_of_them(two: Two, tmp_path: Path) -> None:
