@@ -7,70 +7,25 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.benchmarks.servers import MAPPING, client_words, server_words, write
-from tests.daemons import Daemon, running_daemon
-from tests.helpers import all_ended, free_port, wait_until
+from tests.benchmarks.benches import Bench, go, launch, ready
+from tests.benchmarks.servers import MAPPING, write
+from tests.daemons import running_daemon
+from tests.helpers import all_ended, wait_until
 
 TOKEN = "sk-" + "q8Wz4rTy9pLm2cVb7nXk" + "ABCDEFGH"
-
-
-@dataclass
-class Bench:
-    """A daemon with a server that is ready, and the file of a client."""
-
-    daemon: Daemon
-    launch: str
-    client: Path
-    folder: Path
-
-    def run(self, seconds: float = 0, **more: Any) -> dict[str, Any]:
-        body = {
-            "launch": self.launch, "tool": "command", "mapping": "mine", "flags": client_words(self.client, seconds),
-            **more,
-        }  # fmt: skip
-        answer = self.daemon.client.post("/api/v1/benchmarks/run", json=body)
-        assert answer.status_code == 202, answer.text
-        return dict(answer.json())
-
-    def job(self, number: int) -> dict[str, Any]:
-        return dict(self.daemon.client.get(f"/api/v1/benchmarks/jobs/{number}").json())
-
-    def ended(self, number: int) -> dict[str, Any]:
-        wait_until(lambda: self.job(number)["state"] not in ("queued", "warming", "running"))
-        return self.job(number)
-
-    def benchmark(self, name: str) -> dict[str, Any]:
-        return dict(self.daemon.client.get(f"/api/v1/benchmarks/{name}").json())
-
-    def refused(self, status: int, **body: Any) -> str:
-        answer = self.daemon.client.post("/api/v1/benchmarks/run", json={"launch": self.launch, **body})
-        assert answer.status_code == status, answer.text
-        return str(answer.json()["detail"])
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("bench")
     server, client = write(folder)
-    port = free_port()
     with running_daemon(folder / "store") as daemon:
         daemon.client.post("/api/v1/sessions", json={"name": "s"}).raise_for_status()
         daemon.client.put("/api/v1/benchmarks/mappings/mine", json=MAPPING).raise_for_status()
-        body = {
-            "argv": server_words(server, port),
-            "port": port,
-            "cwd": str(folder),
-            "ready_pattern": "fired up",
-            "name": "toy",
-        }
-        launch = daemon.client.post("/api/v1/launches", json=body).json()["id"]
-        wait_until(lambda: daemon.client.get(f"/api/v1/launches/{launch}").json()["state"] == "ready")
-        yield Bench(daemon, launch, client, folder)
+        yield Bench(daemon, ready(daemon, launch(daemon, server, "toy")), client, folder)
 
 
 def test_repeats_are_runs_of_one_configuration(bench: Bench) -> None:
@@ -112,7 +67,7 @@ def test_progress_is_read_from_its_bar(bench: Bench) -> None:
     assert (now["state"], now["run"], now["total"]) == ("running", 1, 2)
     told = bench.daemon.client.post("/api/v1/sessions/current/checkpoints", params={"format": "md"}).text
     assert f"- Benchmark job {number} against {bench.launch} (command) is in run 1 of 1; `sitrep bench follow" in told
-    _go(now)
+    go(now)
     assert bench.ended(number)["state"] == "done"
 
 
@@ -158,7 +113,7 @@ def test_runs_against_one_server_wait_for_each_other(bench: Bench) -> None:
     first, second = bench.run(seconds=-1)["id"], bench.run()["id"]
     wait_until(lambda: bench.job(first).get("done") == 1)
     assert bench.job(second)["state"] == "queued"
-    _go(bench.job(first))
+    go(bench.job(first))
     assert bench.ended(second)["state"] == "done"
     assert bench.job(first)["ended_at"] <= bench.job(second)["started_at"]
 
@@ -166,7 +121,7 @@ def test_runs_against_one_server_wait_for_each_other(bench: Bench) -> None:
 def test_one_that_is_stopped_keeps_what_it_has_measured(bench: Bench) -> None:
     number = bench.run(seconds=-1, repeat=2)["id"]
     wait_until(lambda: bench.job(number).get("done") == 1)
-    _go(bench.job(number))
+    go(bench.job(number))
     wait_until(lambda: bench.job(number)["run"] == 2 and bench.job(number).get("done") == 1)
     stopped = bench.daemon.client.post(f"/api/v1/benchmarks/jobs/{number}/stop").json()
     assert (stopped["state"], len(stopped["benchmarks"])) == ("stopped", 1)
@@ -180,7 +135,7 @@ def test_one_that_waits_for_its_turn_is_stopped_at_once(bench: Bench) -> None:
     stopped = bench.daemon.client.post(f"/api/v1/benchmarks/jobs/{second}/stop").json()
     assert (stopped["state"], stopped["benchmarks"]) == ("stopped", [])
     assert (bench.job(first)["state"], bench.job(third)["state"]) == ("running", "queued")
-    _go(bench.job(first))
+    go(bench.job(first))
     assert bench.ended(third)["state"] == "done"
     assert bench.job(first)["state"] == "done"
 
@@ -207,7 +162,7 @@ def test_a_killed_daemon_loses_no_run_and_measures_none_twice(bench: Bench) -> N
     pid = json.loads((Path(bench.job(number)["folder"]) / "status.json").read_text())["pid"]
     bench.daemon.restart()
     wait_until(lambda: bench.job(number).get("done") == 1)
-    _go(bench.job(number))
+    go(bench.job(number))
     job = bench.ended(number)
     assert (job["state"], len(job["benchmarks"])) == ("done", 2)
     assert all_ended(pid)
@@ -253,7 +208,3 @@ def test_a_server_that_ends_meanwhile_ends_the_run(bench: Bench) -> None:
     assert job["state"] == "failed"
     assert f"{bench.launch} ended" in job["error"]
     assert f"{bench.launch} has ended" in bench.refused(409, preset="quick")
-
-
-def _go(job: dict[str, Any]) -> None:
-    (Path(job["folder"]) / "result.json.go").touch()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import dropwhile
 from typing import Annotated, Any
 
 import typer
 
 from sitrepd.benchmarks.running.states import LIVING, ToolName
 from sitrepd.cli import output, values
+from sitrepd.cli.client import dump
 from sitrepd.cli.following import Moment, as_lines, bar, moments
 from sitrepd.cli.nouns import Cursor, Limit
 from sitrepd.cli.verbs import REFUSED, Cli, verb
@@ -19,6 +22,7 @@ from sitrepd.cli.verbs import REFUSED, Cli, verb
 _POLL_S = 0.5
 _LINE_EVERY_S, _PATIENCE_S = 30.0, 60.0
 _DAY_S = 86400.0
+_LAUNCH = re.compile(r"[Ll][1-9][0-9]*")
 JobArgument = Annotated[int, typer.Argument(metavar="JOB", help="Its number, as `sitrep bench jobs` shows it.")]
 Pairs = list[str] | None
 
@@ -36,7 +40,11 @@ def run(
     cli: Cli,
     launch: Annotated[str, typer.Argument(metavar="L", help="The server to measure.")],
     flags: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- FLAGS]", help="More flags for the tool, or a command's words.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[L…] [-- FLAGS]",
+            help="More servers, to be measured in turns; then more flags for the tool, or a command's words.",
+        ),
     ] = None,
     preset: Annotated[
         str | None, typer.Option("--preset", help="A named workload; `sitrep bench presets` lists them.")
@@ -74,19 +82,33 @@ def run(
 
     It is warmed up first. Each run is stored as it ends, with what the server itself counted meanwhile. It goes on
     without this command and without the daemon: Ctrl-C only stops showing it. Exit status 1 where it has failed.
+    `sitrep bench run L14 L15 --preset quick --repeat 5` measures servers that are up together in turns, a job each:
+    run 1 of L14, run 1 of L15, run 2 of L15, run 2 of L14 and so on, never two at a time.
     """
+    also, words = _apart(flags or [])
     told: dict[str, Any] = {
-        "launch": launch, "tool": tool, "preset": preset, "flags": flags or [], "repeat": repeat, "warmup": warmup,
-        "name": name, "config": values.pairs(config or []), "workload": values.pairs(workload or []),
+        "launch": launch, "also": also, "tool": tool, "preset": preset, "flags": words, "repeat": repeat,
+        "warmup": warmup, "name": name, "config": values.pairs(config or []), "workload": values.pairs(workload or []),
         "mapping": mapping, "program": _file(cli, program), "baseline": baseline, "timeout_s": timeout,
         "wait_s": _DAY_S if wait else None, "session": cli.session_told,
     }  # fmt: skip
     told |= _surroundings(cli, tool, env or [])
     answer = cli.client.post("/benchmarks/run", {key: value for key, value in told.items() if value is not None})
     if detach:
-        cli.show(answer, lambda job: output.say(f"Job {job['id']}: {_how_far(job)}. `sitrep bench follow {job['id']}`"))
+        cli.show(answer, _say_begun)
         return
-    raise typer.Exit(_follow(cli, answer.data["id"]))
+    raise typer.Exit(_follow(cli, answer.data.get("turns") or [answer.data["id"]]))
+
+
+def _apart(words: list[str]) -> tuple[list[str], list[str]]:
+    """The ids of launches at the head, and what follows: no flag looks like one."""
+    flags = list(dropwhile(_LAUNCH.fullmatch, words))
+    return words[: len(words) - len(flags)], flags
+
+
+def _say_begun(job: Moment) -> None:
+    for number in job.get("turns") or [job["id"]]:
+        output.say(f"Job {number}: {_how_far(job)}. `sitrep bench follow {number}`")
 
 
 def _file(cli: Cli, told: str | None) -> str | None:
@@ -125,7 +147,7 @@ def jobs(cli: Cli, limit: Limit = 100, cursor: Cursor = None) -> None:
 
 def follow(cli: Cli, job: JobArgument) -> None:
     """Show how far a benchmark is until it has ended; exit status 1 where it has failed."""
-    raise typer.Exit(_follow(cli, job))
+    raise typer.Exit(_follow(cli, [job]))
 
 
 def stop(cli: Cli, job: JobArgument) -> None:
@@ -146,19 +168,44 @@ def presets(cli: Cli) -> None:
 # --- showing ---------------------------------------------------------------------------------------------------------
 
 
-def _follow(cli: Cli, number: int) -> int:
-    """The exit status, once it has ended."""
+def _follow(cli: Cli, numbers: list[int]) -> int:
+    """The exit status, once all of them have ended."""
+    latest: dict[int, Moment] = {}
     try:
-        path = f"/benchmarks/jobs/{number}"
-        found = moments(lambda: cli.client.get(path).data, lambda job: job["state"] not in LIVING, _POLL_S, _PATIENCE_S)
+        found = moments(lambda: _look(cli, numbers, latest), lambda _: not _living(latest), _POLL_S, _PATIENCE_S)
         last = _show(cli, found)
     except KeyboardInterrupt:
-        output.warn(f"It goes on: `sitrep bench follow {number}` shows it again, `sitrep bench stop {number}` ends it.")
+        for number in numbers:
+            output.warn(
+                f"It goes on: `sitrep bench follow {number}` shows it again, `sitrep bench stop {number}` ends it."
+            )
         raise
-    if not cli.json:
-        _say_runs(cli, last)
-        _say_end(last)
-    return 0 if last["state"] == "done" else REFUSED
+    for job in latest.values():
+        if not cli.json:
+            _say_runs(cli, job)
+            _say_end(job)
+        elif job is not last:
+            print(dump(job).decode())
+    return 0 if all(job["state"] == "done" for job in latest.values()) else REFUSED
+
+
+def _look(cli: Cli, numbers: list[int], latest: dict[int, Moment]) -> Moment:
+    """The job that is measured now, else one that goes on, else the last; `latest` has each as it was found last."""
+    for number in numbers:
+        if number not in latest or latest[number]["state"] in LIVING:
+            latest[number] = cli.client.get(f"/benchmarks/jobs/{number}").data
+    living = _living(latest)
+    found: Moment = next((job for job in living if not _waits(job)), (living or list(latest.values())[-1:])[0])
+    return found
+
+
+def _living(latest: dict[int, Moment]) -> list[Moment]:
+    return [job for job in latest.values() if job["state"] in LIVING]
+
+
+def _waits(job: Any) -> bool:
+    """Whether the others that it takes turns with are measured now."""
+    return bool(job.get("turns")) and job["state"] in LIVING and not job.get("folder")
 
 
 def _show(cli: Cli, found: Iterator[Moment]) -> Moment:
@@ -172,8 +219,9 @@ def _as_text(found: Iterator[Moment]) -> Moment:
     shown: tuple[Any, ...] | None = None
     at = 0.0
     for last in found:
-        now = (last["state"], last["run"])
-        if last["state"] in LIVING and (now != shown or time.monotonic() - at > _LINE_EVERY_S):
+        now = (last["launch"], last["state"], last["run"])
+        is_news = now != shown and not _waits(last)
+        if last["state"] in LIVING and (is_news or time.monotonic() - at > _LINE_EVERY_S):
             output.say(f"{datetime.now().astimezone():%H:%M:%S}  {last['launch']}  {_how_far(last)}")
             shown, at = now, time.monotonic()
     return last
@@ -203,6 +251,8 @@ def _how_far(job: Any) -> str:
 def _which(job: Any) -> str:
     if job["state"] == "queued":
         return "queued"
+    if _waits(job):
+        return f"waits for its turn, {job['run']} of {job['repeat']} next"
     return "warming up" if job["run"] == 0 else f"run {job['run']} of {job['repeat']}"
 
 

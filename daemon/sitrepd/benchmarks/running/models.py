@@ -42,6 +42,7 @@ class BenchmarkJob(Row, table=True):
     error: str | None = None
     stop_asked: bool = False
     trial: int | None = Column(default=None, index=True)
+    turns: list[int] | None = json_field(nullable=True)
 
 
 class JobOut(BaseModel):
@@ -62,6 +63,9 @@ class JobOut(BaseModel):
     note: str | None = None
     error: str | None = Field(None, description="Why it has failed, or is lost.")
     trial: int | None = None
+    turns: list[int] | None = Field(
+        None, description="The jobs that are measured in turns, this one among them; it waits where it has no `folder`."
+    )
     created_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -90,6 +94,7 @@ def job_out(row: BenchmarkJob) -> JobOut:
         note=row.note,
         error=row.error,
         trial=row.trial,
+        turns=row.turns or None,
         created_at=row.created_at,
         started_at=row.started_at,
         ended_at=row.ended_at,

@@ -16,8 +16,8 @@ from sitrepd.benchmarks.models import BenchmarkMapping
 from sitrepd.benchmarks.running import helps, tools
 from sitrepd.benchmarks.running.asked import BenchAsked
 from sitrepd.benchmarks.running.presets import Preset, preset
-from sitrepd.benchmarks.running.target import Target, find_target, launch_row, must_be_ready
-from sitrepd.errors import InvalidFact
+from sitrepd.benchmarks.running.target import Target, find_target, launch_row, must_be_ready, must_differ
+from sitrepd.errors import Conflict, InvalidFact
 from sitrepd.launches.models import ALIVE, Launch
 from sitrepd.runtime import Runtime
 from sitrepd.stack.models import Stack
@@ -42,6 +42,18 @@ async def checked(runtime: Runtime, asked: BenchAsked) -> Launch:
     must_be_ready(launch)
     await asyncio.to_thread(prepared, runtime, asked, launch)
     return launch
+
+
+async def all_checked(runtime: Runtime, asked: Sequence[BenchAsked]) -> list[Launch]:
+    """The launches, each a server of its own; raises as `checked` does."""
+    if len(asked) == 1:
+        return [await checked(runtime, asked[0])]
+    try:
+        launches = [await checked(runtime, one) for one in asked]
+    except Conflict as error:
+        raise Conflict(f"{error.detail} To be measured in turns, all servers must be up at once.") from error
+    await asyncio.to_thread(must_differ, launches)
+    return launches
 
 
 def read_launch(runtime: Runtime, asked: str) -> Launch:

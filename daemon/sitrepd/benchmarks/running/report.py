@@ -32,6 +32,8 @@ def _text(row: BenchmarkJob) -> str:
     repeat = row.asked.get("repeat") or 1
     if row.state == "queued":
         how = f"waits for its turn or for {launch} to be ready"
+    elif row.turns and row.folder is None:
+        how = f"waits for its turn, {min(row.run, repeat)} of {repeat} next"
     elif row.run == 0:
         how = f"is warming up, then {repeat} {'run' if repeat == 1 else 'runs'}"
     else:

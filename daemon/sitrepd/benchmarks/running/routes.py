@@ -65,7 +65,8 @@ class MappingOut(Mapping):
 async def run(body: BenchAsked, runtime: RuntimeDep, hint: HintDep, teller: TellerDep) -> JobOut:
     """Measure a server: warm it up, run the tool as often as asked, and store each run as it ends.
 
-    Answers at once; the runs go on when the daemon is restarted. Runs against one launch wait for each other.
+    Answers at once; the runs go on when the daemon is restarted. Runs against one launch wait for each other. With
+    `also` all servers are measured in turns, a job each: the first is answered, and its `turns` names all of them.
     """
     jobs: BenchmarkJobs = runtime.live["benchmark_jobs"]
     with runtime.store.read() as db:

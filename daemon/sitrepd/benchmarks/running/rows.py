@@ -31,14 +31,30 @@ def job(db: Session, number: int) -> BenchmarkJob | None:
     return db.get(BenchmarkJob, number)
 
 
-def insert(db: Session, asked: BenchAsked, launch: Launch, session_id: int | None, provenance: str) -> BenchmarkJob:
+def insert(
+    db: Session, asked: Sequence[BenchAsked], launches: Sequence[Launch], session_id: int | None, provenance: str
+) -> list[BenchmarkJob]:
+    """A job for each; several are measured in turns, in this order."""
+    first = ids.allocate(db, "benchmark_job", len(asked))
+    numbers = [first + at for at in range(len(asked))]
+    return [
+        _insert(db, number, one, launch, session_id, provenance, numbers if len(asked) > 1 else None)
+        for number, one, launch in zip(numbers, asked, launches, strict=True)
+    ]
+
+
+def _insert(
+    db: Session, number: int, asked: BenchAsked, launch: Launch, session_id: int | None, provenance: str,
+    turns: list[int] | None,
+) -> BenchmarkJob:  # fmt: skip
     told = asked.model_dump(mode="json", exclude_none=True)
     told["flags"] = redact.redact_argv(asked.flags)
     told["env"] = redact.redact_env(asked.env or {}) or None
     for name in ("config", "workload"):
         told[name] = redact.redact_json(told[name])
     row = BenchmarkJob(
-        id=ids.allocate(db, "benchmark_job"), session_id=session_id, launch_id=launch.id or 0, provenance=provenance,
+        id=number, session_id=session_id if session_id is not None else launch.session_id,
+        launch_id=launch.id or 0, provenance=provenance, turns=turns,
         tool=asked.tool, asked=told, trial=asked.trial, run=0 if _warms(asked) else 1,
         benchmarks=[],
     )  # fmt: skip

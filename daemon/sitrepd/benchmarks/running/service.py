@@ -18,6 +18,7 @@ from sitrepd.services import Service
 
 if TYPE_CHECKING:
     from sitrepd.benchmarks.running.asked import BenchAsked
+    from sitrepd.benchmarks.running.turns import Turns
     from sitrepd.benchmarks.running.work import Work
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,8 @@ class BenchmarkJobs(Service):
         self.restored = asyncio.Event()
         self._works: dict[int, Work] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._turns: dict[int, asyncio.Lock] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._turns: Turns | None = None
         runtime.live["benchmark_jobs"] = self
 
     @property
@@ -62,41 +64,51 @@ class BenchmarkJobs(Service):
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def _unfinished(self) -> list[BenchmarkJob]:
-        """Those that have a process first, since they have the turn."""
+        """Those that have begun first, with all they take turns with, since they have their launches."""
         with self.runtime.store.read() as db:
             found = db.exec(select(BenchmarkJob).where(col(BenchmarkJob.state).in_(LIVING))).all()
-        return sorted(found, key=lambda row: (row.state == "queued", row.id))
+        begun = {number for row in found if row.state != "queued" for number in row.turns or [row.id or 0]}
+        return sorted(found, key=lambda row: (row.id not in begun, row.id))
 
     async def start(self, asked: BenchAsked, session_id: int | None, provenance: str) -> int:
-        """Check what is asked for, write it down, and begin; raises SitrepError before anything has run."""
+        """Check what is asked for, write it down, and begin; raises SitrepError before anything has run.
+
+        The number of its job; of several that are measured in turns the first.
+        """
         from sitrepd.benchmarks.running import prepare, rows
 
-        launch = await prepare.checked(self.runtime, asked)
-        told = session_id if session_id is not None else launch.session_id
-        row = await self.runtime.store.write_async(lambda db: rows.insert(db, asked, launch, told, provenance))
-        self._begin(row, asked)
-        return row.id or 0
+        each = asked.each()
+        launches = await prepare.all_checked(self.runtime, each)
+        made = await self.runtime.store.write_async(lambda db: rows.insert(db, each, launches, session_id, provenance))
+        for row, one in zip(made, each, strict=True):
+            self._begin(row, one)
+        return made[0].id or 0
 
     def _begin(self, row: BenchmarkJob, asked: BenchAsked) -> None:
+        from sitrepd.benchmarks.running.turns import Turns
         from sitrepd.benchmarks.running.work import Work
 
         number = row.id or 0
-        self._works[number] = Work(self.runtime, self.launcher, number, asked, stopping=row.stop_asked)
-        turn = self._turns.setdefault(row.launch_id, asyncio.Lock())
-        task = asyncio.create_task(self._do(number, turn), name=f"sitrep-benchmark-{number}")
+        self._turns = turns = self._turns or Turns(self.runtime)
+        self._works[number] = Work(self.runtime, self.launcher, turns, number, asked, stopping=row.stop_asked)
+        lock = self._locks.setdefault(row.launch_id, asyncio.Lock())
+        task = asyncio.create_task(self._do(number, lock, turns), name=f"sitrep-benchmark-{number}")
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._forget(number))
 
     def _forget(self, number: int) -> None:
         self._tasks.pop(number, None)
         self._works.pop(number, None)
+        if self._turns is not None:
+            self._turns.here.discard(number)
 
-    async def _do(self, number: int, turn: asyncio.Lock) -> None:
+    async def _do(self, number: int, lock: asyncio.Lock, turns: Turns) -> None:
         from sitrepd.benchmarks.running.work import Stopped
 
         work = self._works[number]
         try:
-            async with _in_turn(turn, work):
+            async with _alone(lock, work):
+                turns.here.add(number)
                 await work.do()
         except Stopped:
             await self._end(number, "stopped", None)
@@ -153,11 +165,11 @@ class BenchmarkJobs(Service):
 
 
 @asynccontextmanager
-async def _in_turn(turn: asyncio.Lock, work: Work) -> AsyncIterator[None]:
-    """Raises Stopped for one that is stopped while another still has the turn: it has no process yet."""
+async def _alone(lock: asyncio.Lock, work: Work) -> AsyncIterator[None]:
+    """With the launch to itself; raises Stopped for one that is stopped while another has it: it has no process yet."""
     from sitrepd.benchmarks.running.work import Stopped
 
-    mine, asked = asyncio.ensure_future(turn.acquire()), asyncio.ensure_future(work.stopped())
+    mine, asked = asyncio.ensure_future(lock.acquire()), asyncio.ensure_future(work.stopped())
     try:
         await asyncio.wait({mine, asked}, return_when=asyncio.FIRST_COMPLETED)
         if not mine.done():
@@ -168,7 +180,7 @@ async def _in_turn(turn: asyncio.Lock, work: Work) -> AsyncIterator[None]:
             one.cancel()
         got, _ = await asyncio.gather(mine, asked, return_exceptions=True)
         if got is True:
-            turn.release()
+            lock.release()
 
 
 async def _finished(task: asyncio.Task[None]) -> None:

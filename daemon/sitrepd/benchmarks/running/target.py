@@ -9,11 +9,12 @@ from typing import Any
 
 from sqlmodel import Session
 
-from sitrepd.errors import Conflict, UnknownId
+from sitrepd.errors import Conflict, InvalidFact, UnknownId
 from sitrepd.launches.models import ALIVE, Launch
 from sitrepd.storage import ids
 
 _KEY_OPTIONS = ("--api-key", "--api_key")
+_LOCAL = {"localhost": "127.0.0.1", "::1": "127.0.0.1"}
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
@@ -79,6 +80,34 @@ def must_be_ready(row: Launch) -> None:
         raise Conflict(f"{name} has ended ({row.state}){why}. Start it again with `sitrep restart {name}`.")
     if row.state != "ready":
         raise Conflict(f"{name} is {row.state}, not ready. Measure it once it is: --wait, or `sitrep wait {name}`.")
+
+
+def must_differ(rows: Sequence[Launch]) -> None:
+    """Raises InvalidFact for the same launch twice, and Conflict for two of one server; blocks a little."""
+    seen: dict[tuple[str, int], str] = {}
+    names = [ids.public_id("L", row.id or 0) for row in rows]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidFact(f"{name} is named twice. Launches that are measured in turns are different servers.")
+    for name, row in zip(names, rows, strict=True):
+        place = _place(row)
+        if place is None:
+            continue
+        if place in seen:
+            raise Conflict(
+                f"{seen[place]} and {name} are the same server, at port {place[1]}: nothing tells apart what is "
+                "measured of them. Launches that are measured in turns are different servers."
+            )
+        seen[place] = name
+
+
+def _place(row: Launch) -> tuple[str, int] | None:
+    """Where it answers; None for one that has yet to say so."""
+    try:
+        target = find_target(row)
+    except Conflict:
+        return None
+    return (_LOCAL.get(target.host, target.host), target.port)
 
 
 def find_target(row: Launch) -> Target:

@@ -26,6 +26,7 @@ from sitrepd.benchmarks.running.models import BenchmarkJob
 from sitrepd.benchmarks.running.prepare import Prepared
 from sitrepd.benchmarks.running.progress import read_progress
 from sitrepd.benchmarks.running.target import find_target, must_be_ready
+from sitrepd.benchmarks.running.turns import Turns
 from sitrepd.clock import utc_now
 from sitrepd.errors import InvalidFact, SitrepError
 from sitrepd.facts import Scope
@@ -59,12 +60,13 @@ class Work:
     """`progress` is what the present run has done; `measures` is true while a process of it runs."""
 
     def __init__(
-        self, runtime: Runtime, launcher: LocalLauncher, number: int, asked: BenchAsked, *, stopping: bool
+        self, runtime: Runtime, launcher: LocalLauncher, turns: Turns, number: int, asked: BenchAsked, *, stopping: bool
     ) -> None:
         self.runtime = runtime
         self.progress: tuple[int | None, int | None] = (None, None)
         self.measures = False
         self._launcher = launcher
+        self._turns = turns
         self._number = number
         self._asked = asked
         self._stop = asyncio.Event()
@@ -83,8 +85,14 @@ class Work:
         """All that is left to do; raises Stopped, or a SitrepError that says why it cannot be done."""
         row = self._row()
         while row.run <= self._asked.repeat:
+            await self._turn(row)
             await self._run(row)
             row = self._row()
+
+    async def _turn(self, row: BenchmarkJob) -> None:
+        """Until it is the turn of this job: of one that has a process it is. Raises Stopped."""
+        while not row.folder and not await asyncio.to_thread(self._turns.has, row):
+            await self._pause(_LOOK_S)
 
     def _row(self) -> BenchmarkJob:
         with self.runtime.store.read() as db:
@@ -142,13 +150,13 @@ class Work:
             raise RunFailed(f"It could not be started: {error.detail}") from error
 
     async def _ready(self, row: BenchmarkJob) -> Prepared:
-        """The server, once it is ready; raises Conflict where it is not in time."""
+        """The server, once it is ready and those it takes turns with are; raises Conflict where it is not in time."""
         launch_id = ids.public_id("L", row.launch_id)
         while True:
             launch = prepare.read_launch(self.runtime, launch_id)
             waited = (utc_now() - row.created_at).total_seconds()
-            alive = launch.watched and launch.ended_at is None and launch.state in ALIVE
-            if launch.state == "ready" or not alive or waited >= self._asked.wait_s:
+            others = await asyncio.to_thread(self._turns.launches, row)
+            if waited >= self._asked.wait_s or not (_comes(launch) or any(_comes(one) for one in others)):
                 break
             await self._pause(_LAUNCH_EVERY_S)
         must_be_ready(launch)
@@ -326,6 +334,11 @@ def _end(launcher: LocalLauncher, launched: Launched) -> None:
     while launcher.poll(launched) is None and time.monotonic() < deadline:
         time.sleep(0.05)
     launcher.kill(launched)
+
+
+def _comes(launch: Launch) -> bool:
+    """Whether it may yet be ready."""
+    return launch.watched and launch.ended_at is None and launch.state in ALIVE and launch.state != "ready"
 
 
 def _log_of(launch: Launch) -> str | None:
