@@ -87,3 +87,39 @@ def test_advice_is_of_what_failed(line: str, said: str, unsaid: str) -> None:
     fix = diagnose([line if "Error" in line[:14] else f"RuntimeError: {line}"]).fix or ""
     assert said in fix
     assert unsaid not in fix
+
+
+ELASTIC = '  File "/x/torch/distributed/elastic/rendezvous/static_tcp_rendezvous.py", line 67, in next_rendezvous'
+LISTEN = "torch.distributed.DistNetworkError: The server socket has failed to listen on any address. port: 29500"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said", "unsaid"),
+    [
+        (["zmq.error.ZMQError: Address already in use (addr='tcp://10.1.0.4:20012')"], "sport = :20012", "--port"),
+        (["OSError: [Errno 98] error while attempting to bind on address ('0.0.0.0', 8123)"], "--port 8124", "ZMQ"),
+        (["Traceback (most recent call last):", ELASTIC, LISTEN], "torchrun --master-port 29501", "--nccl-port"),
+        (
+            ["ValueError: User-specified max_model_len (9000) is greater than the derived max_model_len (a=4096.0)"],
+            "--max-model-len 4096 or less",
+            "SGLANG_",
+        ),
+        (
+            ["ValueError: User-specified context_length (9000) is greater than the", "derived context_length (4096)."],
+            "--context-length 4096 or less",
+            "VLLM_",
+        ),
+        (
+            [
+                "ValueError: Free memory on device cuda:0 (40.0/80.0 GiB) on startup",
+                "is less than desired GPU memory utilization (0.9, 72.0 GiB).",
+            ],
+            "--gpu-memory-utilization 0.49",
+            "SGLANG_",
+        ),
+    ],
+)
+def test_advice_has_the_numbers_and_the_flags_of_the_message(lines: list[str], said: str, unsaid: str) -> None:
+    fix = diagnose(["Traceback (most recent call last):", *lines]).fix or ""
+    assert said in fix
+    assert unsaid not in fix

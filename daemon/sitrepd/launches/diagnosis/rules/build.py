@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (
         r"|cc1plus: |error: identifier .* is undefined|tvm.*(?:compile|nvcc).*(?:fail|error)"
         r"|CUDA compiler and CUDA toolkit headers are incompatible|nvcc [^\n]*failed with exit status"
         r"|Compilation failed for (?:the )?kernel|unsupported (?:GNU|clang) version! ",
-        "Compiling a kernel at start failed",
+        lambda case: f"Compiling a kernel {'' if case.stage == 'serve' else 'at start '}failed",
         "nvcc, ptxas, Triton or the JIT of flashinfer failed; the compiler's own message stands above the traceback.",
         f"Compare nvcc --version with python -c 'import torch; print(torch.version.cuda)'; {_CACHES} after an upgrade; "
         "--attention-backend triton --sampling-backend pytorch avoids flashinfer's JIT; leave --enable-torch-compile "

@@ -26,7 +26,9 @@ def _xid(case: Case) -> str:
 FAULTS: tuple[Rule, ...] = (
     rule(
         "hardware_fault",
-        r"NVRM: .*(?:fallen off the bus|GPU has fallen)|GPU (?:is lost|has fallen off the bus)|GPU-lost"
+        r"NVRM: .*(?:fallen off the bus|GPU has fallen"
+        r"|rpcSendMessage failed with status 0x0000000f\b)"
+        r"|GPU (?:is lost|has fallen off the bus)|GPU-lost"
         r"|Unable to determine the device handle for (?:GPU|gpu)",
         "A GPU has fallen off the bus",
         "The driver cannot reach a GPU any more: hardware, power or PCIe link.",
@@ -55,6 +57,8 @@ FAULTS: tuple[Rule, ...] = (
 
 
 def _ordinal(case: Case) -> str:
+    if case.word("ranks"):
+        return f"{case.word('ranks')} ranks are to run on this node, and only {case.word('seen')} GPUs are visible."
     tp = case.known.get("tp_size")
     asked = f"{case.known.flag('tp')} {tp}" if tp else "The parallel size asked for"
     return f"{asked} wants more GPUs than this process can see."
@@ -87,6 +91,8 @@ RULES: tuple[Rule, ...] = (
         r"|[Ww]orld size \((?P<world>\d+)\) is larger than the number of available GPUs \((?P<gpus>\d+)\)"
         r"|[Tt]ensor parallel size \((?P<size>\d+)\) cannot be larger than the number of available GPUs \("
         r"(?P<there>\d+)\)"
+        r"|local_world_size \((?P<ranks>\d+)\) must be less than or equal to the number of visible devices "
+        r"\((?P<seen>\d+)\)"
         r"|Duplicate GPU detected|The required (?:number of )?GPUs?.*exceed|Not enough GPUs|DP adjusted local rank"
         r"|placement group.*(?:GPU.*cannot be|infeasible)|tp_size .{0,40}(?:exceeds|greater than"
         r"|larger than).{0,40}GPU)",

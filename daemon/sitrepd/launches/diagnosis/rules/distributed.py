@@ -16,12 +16,19 @@ def _port(case: Case) -> str:
 
 def _taken(case: Case) -> str:
     port = _port(case)
+    if _is_of_messages(case, port):
+        return f"{f'Port {port}' if port else 'The port'} of a socket inside the engine is already in use"
     if _is_between_the_ranks(case, port):
         return f"{f'Port {port}' if port else 'The port'} by which the ranks find each other is already in use"
     return f"Port {port} is already in use" if port else "A port that the server needs is already in use"
 
 
 def _taken_cause(case: Case) -> str:
+    if _is_of_messages(case, _port(case)):
+        return (
+            "Another process, often one left of an earlier start, holds an address by which the engine's own processes "
+            "send messages (ZMQ); it is not the HTTP port."
+        )
     if _is_between_the_ranks(case, _port(case)):
         return "Another process listens there (often the ranks of an earlier start), so the ranks could not meet."
     return (
@@ -36,6 +43,13 @@ def _other_port(case: Case) -> str:
     port = told or ""
     other = str(int(port) + 1) if port.isdigit() and int(port) < 65535 else "30001"
     find = f"ss -ltnp 'sport = :{port}' shows who holds it" if port else "ss -ltnp shows who listens where"
+    if _is_of_messages(case, told):
+        return (
+            f"{find}; end it, then start again. What has a port of its own (a publisher of KV events, a connector for "
+            "KV transfer) can be given another one."
+        )
+    if "torch/distributed/elastic/" in case.frames:
+        return f"{find}; end it, or choose another port: torchrun --master-port {other} (the same on all nodes)."
     if _is_between_the_ranks(case, told):
         flag = "--master-port" if case.known.is_vllm else "--nccl-port"
         return f"{find}; end it, or choose another port: {flag} {other} (several nodes: --dist-init-addr HOST:{other})."
@@ -43,7 +57,11 @@ def _other_port(case: Case) -> str:
 
 
 def _is_between_the_ranks(case: Case, port: str) -> bool:
-    return _is_inner(case) and port != str(case.known.get("port") or "")
+    return _is_inner(case) and (not port or port != str(case.known.get("port") or ""))
+
+
+def _is_of_messages(case: Case, port: str) -> bool:
+    return _OF_MESSAGES.search(case.text) is not None and (not port or port != str(case.known.get("port") or ""))
 
 
 def _is_inner(case: Case) -> bool:
@@ -54,8 +72,9 @@ def _is_inner(case: Case) -> bool:
     )
 
 
+_OF_MESSAGES = re.compile(r"zmq\.error\.ZMQError|already in use \(addr='tcp://")
 _BIND = (
-    r"\[Errno 98\](?:[^\n]{0,80}\('[^']*', (?P<port>\d+))?|[Aa]ddress already in use(?: \(.*?(?P<port2>\d{4,5})\))?"
+    r"\[Errno 98\](?:[^\n]{0,80}\('[^']*', (?P<port>\d+))?|[Aa]ddress already in use(?: \(.*?(?P<port2>\d{4,5})'?\))?"
     r"|EADDRINUSE"
     r"|[Pp]ort[ :=]*(?P<port3>\d+)[^\n]{0,20} (?:is )?(?:already )?(?:in use|taken|occupied|not available|used by)"
     r"|_port\b.{0,40} is used by a process already|port .{0,30} is used by a process already"

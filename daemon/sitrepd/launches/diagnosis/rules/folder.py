@@ -155,7 +155,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "model_not_found",
-        r"Unrecognized model in (?P<folder>\S+?)\.? Should have a `model_type` key",
+        r"Unrecognized model in (?P<folder>\S+?)\.?\s+Should have a `model_type` key",
         _config_summary,
         "What the engine was pointed at is no model in the form of transformers: its configuration is missing or is of "
         "something else (an adapter, a folder above or below, a checkpoint of a training run).",

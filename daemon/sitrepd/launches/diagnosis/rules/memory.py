@@ -248,12 +248,22 @@ def _capture_fix(case: Case) -> str:
     return f"{case.known.flag('no_graph')} starts without graphs (slower); another --attention-backend often captures."
 
 
+_FREE_AT_START = re.compile(
+    r"Free\s+memory\s+on\s+device(?:\s+\S+)?\s+\((?P<free>[\d.]+)/(?P<all>[\d.]+)\s+GiB\)\s+on\s+startup\s+is\s+less"
+)
+_OF_SHARE = "less than desired GPU memory utilization"
+_LEAST_SHARE = 0.1
+"""No weights of use fit into less."""
+
+
 def _held_cause(case: Case) -> str:
-    if case.word("free"):
+    if found := _FREE_AT_START.search(case.text):
         return (
-            f"At the start only {case.word('free')} of {case.word('all')} GiB were free, less than the share that was "
+            f"At the start only {found['free']} of {found['all']} GiB were free, less than the share that was "
             "asked for: something else is on the GPU, or a desktop, or the share is too large."
         )
+    if _OF_SHARE in case.text:
+        return "At the start less was free than the share that was asked for: something else is on the GPU."
     return (
         "The GPUs do not have the same free memory at the start: something else, often a leftover of an earlier "
         "server, is on one."
@@ -262,9 +272,13 @@ def _held_cause(case: Case) -> str:
 
 def _held_fix(case: Case) -> str:
     look = "nvidia-smi --query-compute-apps=pid,used_memory,name --format=csv; end what is left over by its pid"
-    if case.word("free") and float(case.word("all")):
-        fits = math.floor(100 * float(case.word("free")) / float(case.word("all")) - 0.5) / 100
-        return f"{look}; or {case.known.flag('mem')} {max(0.05, fits):g}, which fits into what is free."
+    found = _FREE_AT_START.search(case.text)
+    if found and float(found["all"]):
+        fits = math.floor(100 * float(found["free"]) / float(found["all"]) - 0.5) / 100
+        if fits >= _LEAST_SHARE:
+            return f"{look}; or --gpu-memory-utilization {fits:g}, which fits into what is free."
+    if _OF_SHARE in case.text:
+        return f"{look}."
     return f"{look}; GPUs of different sizes: SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK=0."
 
 
@@ -308,8 +322,8 @@ RULES: tuple[Rule, ...] = (
     rule(
         "gpu_occupied",
         r"memory capacity is unbalanced|[Ss]ome GPUs may be occupied"
-        r"|Free memory on device(?: \S+)? \((?P<free>[\d.]+)/(?P<all>[\d.]+) GiB\) on startup is less than desired"
-        r"|less than desired GPU memory utilization|initial free memory|Error in memory profiling",
+        r"|on startup is less than desired|less than desired GPU memory utilization|initial free memory"
+        r"|Error in memory profiling",
         "Another process holds memory of a GPU",
         _held_cause,
         _held_fix,

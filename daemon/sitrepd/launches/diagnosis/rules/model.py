@@ -26,12 +26,23 @@ _UNKNOWN_TYPE = re.compile(
 )
 
 
+_LENGTHS = re.compile(
+    r"(?:context_length|max_model_len) \((?P<asked>\d+)\)\s+is\s+greater\s+than\s+the\s+derived\s+"
+    r"(?:context_length|max_model_len)\s+\((?:[\w.]+=)?(?P<most>\d+)"
+)
+
+
+def _lengths(case: Case) -> tuple[str, str]:
+    """What was asked for and the most there is, also where the message is wrapped."""
+    found = _LENGTHS.search(case.text)
+    return (found["asked"], found["most"]) if found else ("", "")
+
+
 def _context_fix(case: Case) -> str:
-    most = case.word("most") or case.word("most2")
-    flag = case.known.flag("context")
-    override = (
-        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1" if case.known.is_vllm else "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
-    )
+    _, most = _lengths(case)
+    of_vllm = case.known.is_vllm or "max_model_len (" in case.text
+    flag = "--max-model-len" if of_vllm else case.known.flag("context")
+    override = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1" if of_vllm else "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1"
     length = most or "no more than max_position_embeddings in its config.json"
     return (
         f"{flag} {length}{' or less' if most else ''}; or, if the model's rope scaling really allows more, {override}."
@@ -39,7 +50,7 @@ def _context_fix(case: Case) -> str:
 
 
 def _context_summary(case: Case) -> str:
-    asked, most = case.word("asked") or case.word("asked2"), case.word("most") or case.word("most2")
+    asked, most = _lengths(case)
     if asked and most:
         return f"Context length {asked} is more than the model's {most}"
     return "The context length asked for is more than the model's"
@@ -59,6 +70,26 @@ def _compares_sizes(case: Case) -> bool:
         and is_of_draft(incident.frames[-1])
         and re.search(r"^assert .*(?:vocab|hidden_size|\.shape|num_\w*(?:heads|layers))", incident.code[-1]) is not None
     )
+
+
+def _capability(digits: str) -> str:
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
+def _too_old_cause(case: Case) -> str:
+    least, has = case.word("least"), case.word("has")
+    if not least:
+        return "The kernels of this quantization need a newer GPU than this one."
+    return (
+        f"The kernels of this quantization need compute capability {_capability(least)}; this GPU has "
+        f"{_capability(has)}."
+    )
+
+
+def _newer_gpu(case: Case) -> str:
+    least = case.word("least")
+    gpu = f"a GPU of compute capability {_capability(least)} or more" if least else "a newer GPU"
+    return f"A checkpoint that is quantized otherwise, or not at all; or {gpu}."
 
 
 RULES: tuple[Rule, ...] = (
@@ -100,15 +131,20 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "context_length",
-        r"(?:User-specified )?(?:context_length"
-        r"|max_model_len) \((?P<asked>\d+)\) is greater than the derived (?:context_length"
-        r"|max_model_len) \((?:[\w.]+=)?(?P<most>\d+)"
-        r"|derived (?:context_length|max_model_len)|[Cc]ontext length .{0,40}(?:exceeds|greater than"
+        r"derived (?:context_length|max_model_len)|[Cc]ontext length .{0,40}(?:exceeds|greater than"
         r"|larger than) .{0,40}(?:model|max_position)"
         r"|context_length.{0,40}max_position_embeddings",
         _context_summary,
         "The length asked for is more than the model's configuration gives, which the engine refuses.",
         _context_fix,
+    ),
+    rule(
+        "quantization",
+        r"Quantization scheme is not supported for\W+the current GPU\."
+        r"(?:\W+Min capability: (?P<least>\d{2,3})\.\W+Current capability: (?P<has>\d{2,3}))?",
+        "The GPU is too old for the quantization of the checkpoint",
+        _too_old_cause,
+        _newer_gpu,
     ),
     rule(
         "quantization",

@@ -35,6 +35,14 @@ _AT_START = re.compile(
 _REFUSES = re.compile(
     r"(?:[\w.]+\.)?(?:ValueError|ValidationError|TemplateError|BadRequestError|RequestValidationError|HTTPException)\b"
 )
+_OFFLINE = re.compile(r"entrypoints/(?:engine|llm)\.py\", line \d+, in (?:generate|encode|chat|embed)\b")
+
+
+def _refused(case: Case) -> str:
+    """A script that holds the engine itself has no server."""
+    return "A request was refused" + ("" if _OFFLINE.search(case.frames) else "; the server itself is fine")
+
+
 RULES: tuple[Rule, ...] = (
     rule(
         "watchdog_timeout",
@@ -91,7 +99,7 @@ RULES: tuple[Rule, ...] = (
         r"|allowed|limit)|maximum context length is (?P<most>\d+)"
         r"|Requested token count exceeds|max_(?:completion_)?tokens.{0,40}(?:too large|exceeds|must be)"
         r"|[Ii]nput length .{0,40}exceeds",
-        "A request was refused; the server itself is fine",
+        _refused,
         "The request asked for more tokens than the context allows.",
         "Shorten the prompt or max_tokens; a longer {flag_context} if the model allows it.",
         weight="mild",
@@ -100,7 +108,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "request_rejected",
         r"\S",
-        lambda case: f"A request was refused; the server itself is fine: {case.incident.cause[1][:160]}",
+        lambda case: f"{_refused(case)}: {case.incident.cause[1][:160]}",
         lambda case: f"The server could not make a prompt of the request: {case.incident.cause[1][:200]}",
         "Change the request as the message says (roles, content, tools, images where the model takes them); a chat "
         "template is given with --chat-template.",
