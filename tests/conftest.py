@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,13 @@ def _own_settings() -> Iterator[None]:
         for name, value in _OURS.items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interruptible() -> None:
+    """A shell's background job ignores Ctrl-C, and so would every child that a test interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
