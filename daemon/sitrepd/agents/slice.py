@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from sitrepd.agents import models as m
 from sitrepd.facts import Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
     from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
@@ -24,12 +23,6 @@ COMPACTION = Noun(
     "compaction", "compactions", "", m.Compaction, m.CompactionCreate, m.CompactionUpdate, m.CompactionPublic,
     "A client's own summary of its conversation, and what it lost.",
 )  # fmt: skip
-
-
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.agents.routes import routers
-
-    return routers()
 
 
 def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
@@ -47,4 +40,6 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Afterwards(runtime), served(runtime), Warm(runtime))
 
 
-SLICE = Slice("agents", (COMMAND, COMPACTION), routers=_routers, services=_services, busy=_busy)
+SLICE = Slice(
+    "agents", (COMMAND, COMPACTION), routers=late("sitrepd.agents.routes", "routers"), services=_services, busy=_busy
+)

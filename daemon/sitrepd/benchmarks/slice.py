@@ -13,8 +13,6 @@ from sitrepd.facts import Child, Noun
 from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
@@ -47,12 +45,6 @@ REFERENCE = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.benchmarks.routes import routers
-
-    return routers()
-
-
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.benchmarks.running.service import BenchmarkJobs
     from sitrepd.benchmarks.watch import BenchmarkFiles
@@ -63,7 +55,7 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 SLICE = Slice(
     "benchmarks",
     (BENCHMARK, PROFILE, TRAINING, REFERENCE),
-    routers=_routers,
+    routers=late("sitrepd.benchmarks.routes", "routers"),
     services=_services,
     report=late("sitrepd.benchmarks.report", "report"),
     restore=late("sitrepd.benchmarks.restore", "restore"),

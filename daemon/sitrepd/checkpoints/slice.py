@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from sitrepd.checkpoints import models as m
 from sitrepd.facts import Noun
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
     from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
@@ -25,12 +24,6 @@ DELIVERY = Noun(
     "delivery", "deliveries", "", m.Delivery, m.DeliveryCreate, m.DeliveryUpdate, m.DeliveryPublic,
     "One hand-over of a checkpoint to an agent.", searched=False,
 )  # fmt: skip
-
-
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.checkpoints.routes import routers
-
-    return routers()
 
 
 def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
@@ -52,4 +45,11 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Watch(runtime), Presence(runtime))
 
 
-SLICE = Slice("checkpoints", (CHECKPOINT, DELIVERY), routers=_routers, services=_services, busy=_busy, report=_report)
+SLICE = Slice(
+    "checkpoints",
+    (CHECKPOINT, DELIVERY),
+    routers=late("sitrepd.checkpoints.routes", "routers"),
+    services=_services,
+    busy=_busy,
+    report=_report,
+)

@@ -10,8 +10,6 @@ from sitrepd.facts import Noun
 from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
@@ -22,16 +20,16 @@ CLAIM = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.claims.routes import routers
-
-    return routers()
-
-
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.claims.service import Claims
 
     return (Claims(runtime),)
 
 
-SLICE = Slice("claims", (CLAIM,), routers=_routers, services=_services, report=late("sitrepd.claims.report", "report"))
+SLICE = Slice(
+    "claims",
+    (CLAIM,),
+    routers=late("sitrepd.claims.routes", "routers"),
+    services=_services,
+    report=late("sitrepd.claims.report", "report"),
+)

@@ -10,19 +10,12 @@ from sitrepd.hardware import models as m
 from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
     from starlette.routing import BaseRoute
 
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
 HOST = Noun("host", "hosts", "H", m.Host, m.HostCreate, m.HostUpdate, m.HostPublic, "A machine with its GPUs.")
-
-
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.hardware.routes import routers
-
-    return routers()
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
@@ -40,7 +33,7 @@ def _busy(runtime: Runtime) -> Sequence[BaseRoute]:
 SLICE = Slice(
     "hardware",
     (HOST,),
-    routers=_routers,
+    routers=late("sitrepd.hardware.routes", "routers"),
     services=_services,
     report=late("sitrepd.hardware.report", "report"),
     busy=_busy,

@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sitrepd.slices import Slice
+from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
-
-
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.history.routes import routers
-
-    return routers()
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
@@ -26,4 +18,4 @@ def _services(runtime: Runtime) -> Sequence[Service]:
     return (Retention(runtime),)
 
 
-SLICE = Slice("history", routers=_routers, services=_services)
+SLICE = Slice("history", routers=late("sitrepd.history.routes", "routers"), services=_services)

@@ -11,8 +11,6 @@ from sitrepd.launches.children import phase_rows, phases, sizes
 from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
@@ -26,12 +24,6 @@ LAUNCH = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.launches.routes import routers
-
-    return routers()
-
-
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.launches.discovery.service import Discovery
     from sitrepd.launches.service import Launches
@@ -43,7 +35,7 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 SLICE = Slice(
     "launches",
     (LAUNCH,),
-    routers=_routers,
+    routers=late("sitrepd.launches.routes", "routers"),
     services=_services,
     report=late("sitrepd.launches.report", "report"),
     restore=late("sitrepd.launches.restore", "restore"),

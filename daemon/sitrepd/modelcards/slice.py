@@ -10,8 +10,6 @@ from sitrepd.modelcards import models as m
 from sitrepd.slices import Slice, late
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
@@ -21,12 +19,6 @@ MODEL = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.modelcards.routes import routers
-
-    return routers()
-
-
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.modelcards.watch import ModelCards
 
@@ -34,5 +26,9 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 
 
 SLICE = Slice(
-    "modelcards", (MODEL,), routers=_routers, services=_services, report=late("sitrepd.modelcards.report", "report")
+    "modelcards",
+    (MODEL,),
+    routers=late("sitrepd.modelcards.routes", "routers"),
+    services=_services,
+    report=late("sitrepd.modelcards.report", "report"),
 )

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from sitrepd.facts import Noun
 from sitrepd.sessions import models as m
 from sitrepd.slices import Slice, late
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter
 
 SESSION = Noun(
     "session", "sessions", "S", m.SessionRow, m.SessionCreate, m.SessionUpdate, m.SessionPublic,
@@ -34,16 +28,10 @@ ARTIFACT = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.sessions.routes import routers
-
-    return routers()
-
-
 SLICE = Slice(
     "sessions",
     (SESSION, MESSAGE, DIRECTIVE, NEXT_STEP, ARTIFACT),
-    routers=_routers,
+    routers=late("sitrepd.sessions.routes", "routers"),
     report=late("sitrepd.sessions.report", "report"),
     restore=late("sitrepd.sessions.restore", "restore"),
 )

@@ -10,20 +10,12 @@ from sitrepd.slices import Slice, late
 from sitrepd.stack import models as m
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
 STACK = Noun(
     "stack", "stacks", "K", m.Stack, m.StackCreate, m.StackUpdate, m.StackPublic, "The software that a launch ran on."
 )
-
-
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.stack.routes import routers
-
-    return routers()
 
 
 def _services(runtime: Runtime) -> Sequence[Service]:
@@ -35,7 +27,7 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 SLICE = Slice(
     "stack",
     (STACK,),
-    routers=_routers,
+    routers=late("sitrepd.stack.routes", "routers"),
     services=_services,
     report=late("sitrepd.stack.report", "report"),
     restore=late("sitrepd.stack.restore", "restore"),

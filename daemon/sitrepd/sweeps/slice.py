@@ -10,8 +10,6 @@ from sitrepd.slices import Slice, late
 from sitrepd.sweeps import models as m
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
-
     from sitrepd.runtime import Runtime
     from sitrepd.services import Service
 
@@ -25,12 +23,6 @@ TRIAL = Noun(
 )  # fmt: skip
 
 
-def _routers() -> Sequence[APIRouter]:
-    from sitrepd.sweeps.routes import routers
-
-    return routers()
-
-
 def _services(runtime: Runtime) -> Sequence[Service]:
     from sitrepd.sweeps.service import Sweeps
 
@@ -40,7 +32,7 @@ def _services(runtime: Runtime) -> Sequence[Service]:
 SLICE = Slice(
     "sweeps",
     (SWEEP, TRIAL),
-    routers=_routers,
+    routers=late("sitrepd.sweeps.routes", "routers"),
     services=_services,
     report=late("sitrepd.sweeps.report", "report"),
     restore=late("sitrepd.sweeps.restore", "restore"),
