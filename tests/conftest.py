@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
     from tests.daemons import Daemon
 
+    from sitrepd.storage.store import Store
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -65,6 +67,19 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     home: Path = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store that no daemon serves."""
+    from sitrepd.settings import load_settings
+    from sitrepd.storage.store import Store
+
+    store = Store(load_settings(data_dir=tmp_path, port=0))
+    try:
+        yield store
+    finally:
+        store.close()
 
 
 @pytest.fixture

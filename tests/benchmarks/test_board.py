@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +19,6 @@ from sitrepd.checkpoints.service import model
 from sitrepd.checkpoints.templates import Templates
 from sitrepd.clock import utc_now
 from sitrepd.facts import Scope
-from sitrepd.settings import load_settings
 from sitrepd.slices import load_registry
 from sitrepd.storage import events
 from sitrepd.storage.base import Event
@@ -30,15 +27,6 @@ from sitrepd.storage.store import Store
 NOW = utc_now()
 REGISTRY = load_registry()
 TEMPLATES = Templates(None)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(load_settings(data_dir=tmp_path, port=0))
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def imported(store: Store, told: bytes) -> int:

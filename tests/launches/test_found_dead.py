@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlmodel import col, select
 
@@ -13,7 +10,6 @@ from sitrepd.launches import autopsy
 from sitrepd.launches.diagnosis import diagnose
 from sitrepd.launches.diagnosis.model import Diagnosis
 from sitrepd.launches.models import Launch
-from sitrepd.settings import load_settings
 from sitrepd.slices import load_registry
 from sitrepd.storage.store import Store
 
@@ -26,15 +22,6 @@ UNBOUND = (
     "permission denied"
 )
 FULL = "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static."
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(load_settings(data_dir=tmp_path, port=0))
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def ended(store: Store, told: Diagnosis) -> tuple[Launch, list[Finding]]:

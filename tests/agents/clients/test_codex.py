@@ -10,7 +10,7 @@ import pytest
 from tests.agents.clients.having import API, SITREP, Home, home, program
 from tests.agents.clients.model import SUMMARY, Turn, model, names_the_checkpoint
 from tests.agents.clients.proof import HANDED, deaf_daemon, whole_and_once
-from tests.agents.clients.screen import screen
+from tests.agents.clients.screen import Screen, screen
 from tests.daemons import Daemon
 from tests.helpers import wait_until
 
@@ -54,6 +54,19 @@ def prompt(at: Home, url: str, text: str, *options: str, trusted: bool = True) -
     told = ("-c", f'model_providers.standin.base_url="{url}/v1"', "--skip-git-repo-check", "--json")
     trust = TRUSTED if trusted else ()
     return at.run(program("codex"), "exec", *trust, *told, *options, "-", told=text).stdout
+
+
+def trust_folder(at: Home, url: str) -> None:
+    """Asks the model at `url` from now on, and no question about the folder first."""
+    config = at.path / ".codex/config.toml"
+    trusted = f'\n[projects."{at.work}"]\ntrust_level = "trusted"\n'
+    config.write_text(config.read_text().replace("http://127.0.0.1:9", url) + trusted)
+
+
+def trust_hooks(shown: Screen) -> None:
+    shown.shows("Hooks need review")
+    shown.press("Down", "Enter")
+    shown.shows("Ask Codex to do anything")
 
 
 def test_after_a_compaction_the_checkpoint_is_there_whole_and_once(at: Home) -> None:
@@ -118,14 +131,10 @@ def test_hooks_that_nobody_has_trusted_do_not_run_and_doctor_says_so(at: Home) -
 
 
 def test_on_a_screen_its_hooks_are_trusted_once_and_a_compaction_is_typed(at: Home) -> None:
-    config = at.path / ".codex/config.toml"
     with model(Turn("first answer"), Turn(names_the_checkpoint), Turn("third answer")) as (script, url):
-        trusted = f'\n[projects."{at.work}"]\ntrust_level = "trusted"\n'
-        config.write_text(config.read_text().replace("http://127.0.0.1:9", url) + trusted)
+        trust_folder(at, url)
         with screen(at, program("codex")) as shown:
-            shown.shows("Hooks need review")
-            shown.press("Down", "Enter")
-            shown.shows("Ask Codex to do anything")
+            trust_hooks(shown)
             shown.say("Start.")
             shown.shows("first answer")
             shown.say("/compact")
@@ -146,17 +155,13 @@ def test_an_idle_one_is_woken_when_what_it_waits_for_has_happened(at: Home) -> N
     tools.mkdir()
     (tools / "codex").symlink_to(program("codex"))
     at.env["PATH"] = f"{tools}:{at.environment['PATH']}"
-    config = at.path / ".codex/config.toml"
     command = "until [ -e go ]; do sleep 0.1; done; echo CUDA out of memory; exit 3"
     told = {"argv": ["sh", "-c", command], "name": "3 steps", "ready_pattern": "never", "cwd": str(at.work)}
     launch = at.daemon.client.post(f"{API}/launches", json=told).raise_for_status().json()["id"]
     with model(Turn("I wait for it."), Turn("It has failed.")) as (script, url):
-        trusted = f'\n[projects."{at.work}"]\ntrust_level = "trusted"\n'
-        config.write_text(config.read_text().replace("http://127.0.0.1:9", url) + trusted)
+        trust_folder(at, url)
         with screen(at, program("codex")) as shown:
-            shown.shows("Hooks need review")
-            shown.press("Down", "Enter")
-            shown.shows("Ask Codex to do anything")
+            trust_hooks(shown)
             shown.say("Start.")
             shown.shows("I wait for it.")
             wait_until(lambda: at.calls("codex").get("waiting", 0) >= 2)
