@@ -208,3 +208,13 @@ def test_a_server_that_ends_meanwhile_ends_the_run(bench: Bench) -> None:
     assert job["state"] == "failed"
     assert f"{bench.launch} ended" in job["error"]
     assert f"{bench.launch} has ended" in bench.refused(409, preset="quick")
+
+
+def test_a_result_that_was_measured_here_is_not_stored_again_by_an_import(bench: Bench) -> None:
+    job = bench.ended(bench.run(repeat=2, config={"steps": 3}, workload={"load": "again"})["id"])
+    client = bench.daemon.client
+    for name in job["benchmarks"]:
+        file = client.get(f"/api/v1/benchmarks/{name}/original").raise_for_status().content
+        told = {"name": "result.json", "mapping": "mine"}
+        answer = client.post("/api/v1/benchmarks/import", content=file, params=told).raise_for_status().json()
+        assert (answer["stored"], answer["known"]) == (0, 1), answer

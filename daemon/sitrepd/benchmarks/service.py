@@ -42,10 +42,7 @@ def take_in(
     """Store the runs of a file; (new, known before, notes about their launches). A run is stored once."""
     new, known, notes = [], [], []
     for run in parsed:
-        digest = digest_of(run)
-        same = db.exec(
-            select(Benchmark).where(col(Benchmark.digest) == digest, col(Benchmark.session_id) == scope.session_id)
-        ).first()
+        same = stored(db, scope, run)
         if same is not None:
             known.append(same)
             continue
@@ -68,12 +65,21 @@ def store_one(db: Session, scope: Scope, run: ParsedBenchmark, told: Told) -> Be
 
 def digest_of(run: ParsedBenchmark) -> str:
     """SHA-256 of what was measured, however the file was laid out: tools append to one file run after run."""
-    measured = [run.tool, run.config, run.workload, [[one.name, str(one.value)] for one in run.metrics]]
-    if run.twin is not None:
-        measured.append(run.twin)
-    return hashlib.sha256(
-        simplejson.dumps(measured, sort_keys=True, use_decimal=True, default=str).encode()
-    ).hexdigest()
+    digest = run.written or _digest(
+        [run.tool, run.config, run.workload, [[one.name, str(one.value)] for one in run.metrics]]
+    )
+    return digest if run.twin is None else _digest([digest, run.twin])
+
+
+def _digest(told: Sequence[Any]) -> str:
+    text = simplejson.dumps(told, sort_keys=True, use_decimal=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def stored(db: Session, scope: Scope, run: ParsedBenchmark) -> Benchmark | None:
+    """The benchmark of the session that was stored of the same run."""
+    same = col(Benchmark.digest) == digest_of(run), col(Benchmark.session_id) == scope.session_id
+    return db.exec(select(Benchmark).where(*same)).first()
 
 
 def _create(run: ParsedBenchmark, told: Told) -> BenchmarkCreate:

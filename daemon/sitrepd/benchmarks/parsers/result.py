@@ -50,5 +50,7 @@ class ParsedBenchmark:
     line: int
     twin: str | None = None
     """Tells runs apart that measured exactly the same, where these are two all the same."""
+    written: str | None = None
+    """`digest_of` the run as its tool wrote it, where more has been added since: its file is known by that."""
     date: str | None = None
     """When it ended, as its tool wrote it, by the clock of the machine that measured."""

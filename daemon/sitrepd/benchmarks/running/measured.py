@@ -88,6 +88,7 @@ def completed(
     """With the server's own figures in place of those of its whole life, what was asked for, and its settings where
     the tool does not know them."""
     from sitrepd.benchmarks.parsers.sglang import server_config
+    from sitrepd.benchmarks.service import digest_of
 
     known = run.config or server_config(settings or {})
     own = {one.name: one for one in during.metrics}
@@ -106,6 +107,7 @@ def completed(
         workload={**workload, **(asked.get("workload") or {})},
         metrics=(*kept, *own.values(), *failed),
         notes=tuple(notes),
+        written=digest_of(run),
     )
 
 

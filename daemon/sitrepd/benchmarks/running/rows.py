@@ -114,7 +114,7 @@ def store_run(
         (original or {}).get("kept") or "", ids.public_id("L", row.launch_id), name,
         bool(row.asked.get("baseline")), tuple(marks), original,
     )  # fmt: skip
-    found = [service.store_one(db, scope, _own(run, row), told) for run in runs]
+    found = [service.store_one(db, scope, _own(db, scope, run, row), told) for run in runs]
     row.benchmarks = [*(row.benchmarks or ()), *(one.id or 0 for one in found)]
     row.run, row.folder, row.before = row.run + 1, None, None
     db.add(row)
@@ -122,9 +122,10 @@ def store_run(
     return [one.id or 0 for one in found]
 
 
-def _own(run: ParsedBenchmark, row: BenchmarkJob) -> ParsedBenchmark:
-    """A command may measure the very same again, and that is a repeat."""
-    return replace(run, twin=f"job {row.id}, run {row.run}") if row.tool == "command" else run
+def _own(db: Session, scope: Scope, run: ParsedBenchmark, row: BenchmarkJob) -> ParsedBenchmark:
+    """One that measured the very same as another is a repeat, and no second import of it."""
+    twin = f"job {row.id}, run {row.run}"
+    return run if service.stored(db, scope, run) is None else replace(run, twin=twin)
 
 
 def ask_stop(db: Session, number: int) -> None:
