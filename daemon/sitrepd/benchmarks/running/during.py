@@ -66,12 +66,17 @@ def _compiled(what: str, seconds: float | None) -> str:
     return f"a kernel was compiled during the run ({redact_text(what)}{took})"
 
 
+def log_of(launch: Launch) -> str | None:
+    """Where its log is."""
+    return os.path.join(launch.cwd or "/", launch.log_path) if launch.log_path else None
+
+
 def _grown(launch: Launch, before: Reading) -> Iterator[str]:
-    path = launch.log_path
+    path = log_of(launch)
     if path is None or before.log is None:
         return
     try:
-        with open(os.path.join(launch.cwd or "/", path), "rb") as file:
+        with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(before.log if size >= before.log else 0)
             text = file.read(_MOST_BYTES).decode("utf-8", "replace")

@@ -13,6 +13,22 @@ _COUNTED = re.compile(r"\bsuccessful=(\d+) errored=(\d+)")
 """As guidellm logs them, which says of none of them how many there will be."""
 
 
+class Progress:
+    """Of the present run: `now` is (requests done, of how many); what a look does not show, an earlier one has."""
+
+    def __init__(self) -> None:
+        self.now: tuple[int | None, int | None] = (None, None)
+
+    def begin(self, total: int | None = None) -> None:
+        """Another run, of so many requests where that is known before."""
+        self.now = (None, total)
+
+    def look(self, printed: Path) -> None:
+        """Take in what has been printed by now; blocks a little."""
+        done, total = read_progress(printed)
+        self.now = (done if done is not None else self.now[0], total or self.now[1])
+
+
 def read_progress(path: Path) -> tuple[int | None, int | None]:
     """(requests done, of how many), from the end of what was printed; None where it does not say."""
     try:

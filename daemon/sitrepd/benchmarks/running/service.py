@@ -103,7 +103,7 @@ class BenchmarkJobs(Service):
             self._turns.here.discard(number)
 
     async def _do(self, number: int, lock: asyncio.Lock, turns: Turns) -> None:
-        from sitrepd.benchmarks.running.work import Stopped
+        from sitrepd.benchmarks.running.stopping import Stopped
 
         work = self._works[number]
         try:
@@ -167,7 +167,7 @@ class BenchmarkJobs(Service):
 @asynccontextmanager
 async def _alone(lock: asyncio.Lock, work: Work) -> AsyncIterator[None]:
     """With the launch to itself; raises Stopped for one that is stopped while another has it: it has no process yet."""
-    from sitrepd.benchmarks.running.work import Stopped
+    from sitrepd.benchmarks.running.stopping import Stopped
 
     mine, asked = asyncio.ensure_future(lock.acquire()), asyncio.ensure_future(work.stopped())
     try:
