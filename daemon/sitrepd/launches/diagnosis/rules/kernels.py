@@ -1,4 +1,4 @@
-"""Kernels that do not exist for a GPU, or ask more of it than it has."""
+"""Kernels that do not exist for a GPU, or ask more room than it or their workspace has."""
 
 from __future__ import annotations
 
@@ -124,5 +124,16 @@ RULES: tuple[Rule, ...] = (
         "release that "
         "knows this GPU.",
         needs=lambda case: "quantization" not in case.found.string.lower(),
+    ),
+)
+
+WORKSPACE: tuple[Rule, ...] = (
+    rule(
+        "scheduler_exception",
+        r"Failed to allocate memory for (?P<what>\w+) with size \d+[^\n]{0,60}AlignedAllocator",
+        "flashinfer's workspace is too small for this batch ({what})",
+        "flashinfer keeps its intermediate results in a buffer of fixed size, and a batch of this shape needs more.",
+        "SGLANG_FLASHINFER_WORKSPACE_SIZE=1073741824 (bytes, 384 MiB by default) before the command; or "
+        "--chunked-prefill-size 2048; or --attention-backend triton.",
     ),
 )
