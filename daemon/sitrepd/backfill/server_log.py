@@ -16,7 +16,9 @@ from sitrepd.backfill.commands import traced_command
 from sitrepd.backfill.found import Start
 from sitrepd.backfill.picture import Picture
 from sitrepd.backfill.thin import Line, Thinner
-from sitrepd.launches.diagnosis import Diagnosis, conclude
+from sitrepd.launches.diagnosis import Diagnosis
+from sitrepd.launches.diagnosis.beside import Beside
+from sitrepd.launches.diagnosis.conclude import conclude
 from sitrepd.launches.diagnosis.diagnose import Reading
 from sitrepd.launches.diagnosis.prefixes import unwrapped
 from sitrepd.launches.diagnosis.source import Physical
@@ -142,7 +144,7 @@ class _Log:
         """The start that was read is over: the log ends here, or another server begins."""
         for event in self._parser.finish(self.mtime):
             self._picture.feed(event)
-        told = conclude.conclude(self._reading, conclude.Beside(model_folder=os.devnull))
+        told = conclude(self._reading, Beside(model_folder=os.devnull))
         if self._picture.shows_a_start or told.state == "failed":
             self.starts.append(self._start(told))
 

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from sitrepd.launches.diagnosis import conclude, source
+from sitrepd.launches.diagnosis import source
+from sitrepd.launches.diagnosis.beside import Beside
+from sitrepd.launches.diagnosis.conclude import conclude
 from sitrepd.launches.diagnosis.incidents import Collector, Incident
 from sitrepd.launches.diagnosis.judge import Found, explain, is_warning, is_worth_a_look, lend_frames
 from sitrepd.launches.diagnosis.known import Known, begins_run
@@ -52,9 +54,7 @@ def diagnose(
     else:
         lines = Chronological(source.from_lines(cast("Iterable[str]", log)))
         reading.read(iter(lines))
-    told = conclude.conclude(
-        reading, conclude.Beside(exit, gpu_memory or {}, kernel_messages, model_folder, usual_s or {})
-    )
+    told = conclude(reading, Beside(exit, gpu_memory or {}, kernel_messages, model_folder, usual_s or {}))
     evidence = tuple(Evidence(lines.written_at(one.line), one.text) for one in told.evidence)
     return replace(told, evidence=evidence, fix=in_words_of(reading.known, told.fix) if told.fix else told.fix)
 

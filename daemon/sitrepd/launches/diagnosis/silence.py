@@ -1,4 +1,4 @@
-"""A rank that ended without a word, which only the others tell of: they lost their connection to it."""
+"""Processes that ended without a word, which only others tell of: the ranks that lost them, or what outlives them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sitrepd.launches.diagnosis.ends import killed
+from sitrepd.launches.diagnosis.incidents import Incident
 from sitrepd.launches.diagnosis.judge import Found
+from sitrepd.launches.diagnosis.model import Diagnosis
+from sitrepd.launches.diagnosis.parts import evidence_of, last_line, phase_of, title_of
+from sitrepd.launches.diagnosis.prefixes import is_rank
 
 if TYPE_CHECKING:
     from sitrepd.launches.diagnosis.diagnose import Reading
@@ -17,7 +22,20 @@ _LOST = re.compile(
 _MOST_NAMED = 4
 
 
-def silent_ranks(reading: Reading, first: Found) -> list[str]:
+def of_silent_rank(reading: Reading, first: Found, kernel: Diagnosis | None) -> Diagnosis | None:
+    """A rank that was killed: only its partners tell, by the connection that they have lost."""
+    ranks = _silent_ranks(reading, first)
+    if not ranks or kernel is not None:
+        return kernel if ranks else None
+    incident = first.incident
+    return killed(
+        phase_of(reading, incident),
+        f"A rank of the server was killed from outside (SIGKILL): {_named(ranks)} ended without a word{_by(incident)}",
+        evidence_of(reading, incident, incident.cause[0]),
+    )
+
+
+def _silent_ranks(reading: Reading, first: Found) -> list[str]:
     """The ranks that said nothing of their end, where the log tells all of it and a partner of theirs was lost.
 
     SGLang's ranks print their exceptions, and their stacks at a crash: what prints nothing was killed.
@@ -44,7 +62,21 @@ def _several(reading: Reading) -> int:
     return 1 << 30 if int(nodes) > 1 else max(2, count)
 
 
-def named(ranks: Sequence[str]) -> str:
+def _named(ranks: Sequence[str]) -> str:
     """`TP1`, `one of TP1, TP2, TP3`"""
     shown = ", ".join(ranks[:_MOST_NAMED]) + (", …" if len(ranks) > _MOST_NAMED else "")
     return shown if len(ranks) == 1 else f"one of {shown}"
+
+
+def _by(incident: Incident) -> str:
+    return f", and {incident.key} lost its connection to it" if is_rank(incident.key) else ""
+
+
+def of_no_word(reading: Reading) -> Diagnosis | None:
+    """Python's tracker of shared memory outlives its processes, and speaks last where they were killed."""
+    number, text = reading.last
+    phase = reading.progress.phase
+    if not number or not phase or reading.signs.stop_at or "resource_tracker: " not in text:
+        return None
+    summary = f"The server was ended from outside without a word, while {title_of(phase)}"
+    return killed(phase, summary, last_line(reading))
