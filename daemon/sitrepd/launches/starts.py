@@ -16,6 +16,7 @@ from sitrepd.launches.launchers.base import Launched
 from sitrepd.launches.launchers.local import LocalLauncher
 from sitrepd.launches.models import Launch, LaunchCreate, LaunchPhase, LaunchRecord
 from sitrepd.launches.start import Plan
+from sitrepd.launches.writers import refuse_a_shared_log
 from sitrepd.runtime import Runtime
 from sitrepd.storage import ids
 
@@ -35,6 +36,7 @@ class Starts:
             plan = await asyncio.to_thread(start.plan, body)
         except Conflict as refused:
             raise self._with_holder(refused) from refused
+        await asyncio.to_thread(self._refuse_a_shared_log, plan)
         number = given
         if number is None:
             number = await self._runtime.store.write_async(lambda db: ids.allocate(db, "launch"))
@@ -54,6 +56,10 @@ class Starts:
                 more = {**refused.extra, "launch": holder}
                 return Conflict(f"{refused.detail} That is {holder}: `sitrep stop {holder}` ends it.", **more)
         return refused
+
+    def _refuse_a_shared_log(self, plan: Plan) -> None:
+        with self._runtime.store.read() as db:
+            refuse_a_shared_log(db, plan)
 
     async def _start(self, plan: Plan, number: int, session_id: int | None, provenance: str) -> None:
         state_dir = self._runtime.settings.launches_dir / ids.public_id("L", number)

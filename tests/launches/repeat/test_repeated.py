@@ -125,6 +125,27 @@ def test_a_log_that_a_living_server_writes_is_not_emptied(daemon: Daemon, tmp_pa
     assert "up" in (tmp_path / "a.log").read_text()
 
 
+def test_two_living_servers_never_write_to_one_log(daemon: Daemon, tmp_path: Path) -> None:
+    """Neither a clone, nor another start by its flag or by its shell line: each line would count for both."""
+    log = tmp_path / "a.log"
+    told = {"argv": [sys.executable, "-c", WAITS, "--x", "1"], "cwd": str(tmp_path), "ready_pattern": "up"}
+    start(daemon, **told, log_path=str(log))
+    until(daemon, "L1", "ready")
+    answer = daemon.client.post("/api/v1/launches/L1/clone", json={"set": {"x": 2}})
+    assert answer.status_code == 201, answer.text
+    clone = until(daemon, "L2", "ready")
+    assert clone["log_path"] != str(log)
+    assert any(f"L1 still writes to {log}" in warning for warning in clone["warnings"])
+    line = f"{shlex.quote(sys.executable)} -c {shlex.quote(WAITS)} >> ./a.log 2>&1 &"
+    shell = {"command": line, "cwd": str(tmp_path), "ready_pattern": "up"}
+    for again in (told | {"log_path": str(log)}, shell, shell | {"command": line.replace(">>", ">")}):
+        refused = daemon.client.post("/api/v1/launches", json=again)
+        assert (refused.status_code, refused.json().get("launch")) == (409, "L1"), refused.text
+    assert log.read_text().count("up") == 1
+    restarted = daemon.client.post("/api/v1/launches/L1/restart", json={"set": {"x": 3}, "grace_s": 5})
+    assert (restarted.status_code, restarted.json()["log_path"]) == (201, str(log)), restarted.text
+
+
 @pytest.mark.parametrize("told", [{"state": "ready", "command": "python -m s"}, {"state": "ready"}])
 def test_what_was_only_told_is_not_taken_for_a_process(daemon: Daemon, told: dict[str, str]) -> None:
     start(daemon, start=False, **told)

@@ -10,10 +10,11 @@ from typing import Any
 from pydantic import Field
 
 from sitrepd.errors import Conflict, InvalidFact
-from sitrepd.launches.models import ALIVE, Launch, LaunchCreate
+from sitrepd.launches.models import Launch, LaunchCreate
 from sitrepd.launches.repeat import around as a
 from sitrepd.launches.repeat.change import change_argv, change_line
 from sitrepd.launches.repeat.words import Change, plain_name
+from sitrepd.launches.writers import still_writes
 from sitrepd.shapes import Flag, Name, Shape, Text, Whole, example
 from sitrepd.storage import ids
 
@@ -75,6 +76,9 @@ def again(row: Launch, asked: CloneIn) -> Again:
         "told_env": sorted({*(row.env or {}), *(asked.env if not row.command else ())}),
     }
     told |= _command(row, around, change, env, secrets, known) | _kept(around, change)
+    if around and around.log_path and not change.log_path and still_writes(row) and not isinstance(asked, RestartIn):
+        told["log_path"] = None
+        notes = (*notes, f"Its log is one of its own, since {public} still writes to {around.log_path}.")
     return Again(LaunchCreate(**{name: value for name, value in told.items() if value is not None}), notes)
 
 
@@ -153,7 +157,7 @@ def keep_log(row: Launch, log: Path | None, *, append: bool) -> Path | None:
         # Moved by a start that a dying daemon did not finish.
         return kept if kept.is_file() else None
     public = ids.public_id("L", row.id or 0)
-    if row.watched and row.ended_at is None and row.state in ALIVE:
+    if still_writes(row):
         raise Conflict(
             f"{public} still writes to {log}, which this launch would empty. Stop it first (sitrep restart does), or "
             "give the new one another file with --log."
