@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -211,6 +212,32 @@ def test_what_cannot_be_is_refused_and_nothing_stored(
         assert said in answer.text
     assert app.get(f"{API}/sweeps").json()["count"] == before
     assert play.starts() == []
+
+
+_CONFIG = {"model_type": "llama", "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 2048}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"tp-size": [1, 3]}, "8 attention heads do not divide by 3"),
+        ({"context-length": [1024, 4096]}, "4096 is more than the 2048 tokens"),
+        ({"speculative-algorithm": ["EAGLE"], "speculative-draft-model-path": ["/no/draft"]}, "/no/draft"),
+    ],
+)  # fmt: skip
+def test_a_trial_that_the_checks_before_a_launch_refuse_is_no_part_of_a_sweep(
+    app: TestClient, play: Play, tmp_path: Path, parameters: dict[str, Any], said: str
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(_CONFIG))
+    argv = [sys.executable, "-m", "sglang.launch_server", "--model-path", str(model)]
+    told = play.sweep(template={"argv": argv}, parameters=parameters, baseline=None)
+    for path in ("check", "run"):
+        answer = app.post(f"{API}/sweeps/{path}", json=told)
+        assert (answer.status_code, said in answer.text) == (422, True), answer.text
+    assert said in app.post(f"{API}/sweeps/check", json=told | {"force": True}).text
+    assert app.get(f"{API}/sessions/current/sweeps").json()["count"] == 0
 
 
 def test_of_a_large_search_the_first_combinations_are_shown(app: TestClient, play: Play) -> None:

@@ -14,13 +14,9 @@ from sitrepd import redact
 from sitrepd.benchmarks.running import presets
 from sitrepd.errors import InvalidFact, SitrepError
 from sitrepd.hardware.live import LiveHardware
-from sitrepd.launches.check.draft import check_draft
-from sitrepd.launches.check.flags import check_flags
-from sitrepd.launches.check.gpus import check_gpu_count
 from sitrepd.launches.check.model import Check, Look
-from sitrepd.launches.check.speculative import check_speculative
+from sitrepd.launches.check.run import CHECKS, OF_THE_MOMENT
 from sitrepd.launches.check.subject import described
-from sitrepd.launches.check.weights import check_draft_model, check_model
 from sitrepd.launches.models import Launch, LaunchCreate
 from sitrepd.launches.repeat.around import own_environment
 from sitrepd.launches.start import plan as plan_launch
@@ -30,7 +26,7 @@ from sitrepd.sweeps import search, template
 from sitrepd.sweeps.asked import MOST_TRIALS, CallerIn, SweepAsked
 from sitrepd.sweeps.grid import Combination, Grid, grid_of, trials_of
 
-_CHECKS = (check_flags, check_speculative, check_model, check_draft_model, check_draft, check_gpu_count)
+_CHECKS = [check for name, check in CHECKS.items() if name not in OF_THE_MOMENT]
 _CHECKED = 100
 # A whole grid and its baseline; a search may have a hundred times as many to choose from.
 _LISTED = MOST_TRIALS + 1
