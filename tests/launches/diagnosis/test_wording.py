@@ -123,3 +123,22 @@ def test_advice_has_the_numbers_and_the_flags_of_the_message(lines: list[str], s
     fix = diagnose(["Traceback (most recent call last):", *lines]).fix or ""
     assert said in fix
     assert unsaid not in fix
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is "
+            "needed, which is larger than the available KV cache memory (9.21 GiB). Based on the available memory, the "
+            "estimated maximum model length is 75440.",
+            "75440 or less",
+        ),
+        ("RuntimeError: ptxas: Value 'sm_121a' is not defined for option 'gpu-name'", "architecture sm_121a"),
+        ("ValueError: World size (8) is larger than the number of available GPUs (2)", "8 ranks are to run"),
+    ],
+)
+def test_what_any_alternative_of_a_message_names_is_said(line: str, said: str) -> None:
+    start = "[2026-11-02 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):"
+    told = diagnose([start, '  File "/x/sglang/srt/y.py", line 9, in f', line])
+    assert said in f"{told.summary} {told.cause} {told.fix}"

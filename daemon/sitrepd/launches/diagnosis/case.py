@@ -82,8 +82,11 @@ class Case:
     extra: list[tuple[int, str]] = field(default_factory=list)
 
     def word(self, name: str) -> str:
-        """A named group of the match, "" where it did not take part."""
-        return (self.found.groupdict().get(name) or "").strip()
+        """A named group of the match, or its namesake in another alternative (`port2`); "" where none took part."""
+        told = self.found.groupdict()
+        if told.get(name) is None:
+            name = next((one for one in told if told[one] and one.rstrip("23456789") == name), name)
+        return (told.get(name) or "").strip()
 
     @cached_property
     def frames(self) -> str:

@@ -13,7 +13,7 @@ _CACHES = "rm -rf ~/.cache/flashinfer ~/.triton/cache ~/.cache/torch_extensions 
 
 def _library(case: Case) -> str:
     """vLLM keeps its operators in a namespace of no name of its own."""
-    name = (case.word("library") or case.word("library2")).partition(".")[0]
+    name = case.word("library").partition(".")[0]
     return "vllm" if name.startswith("_") else name.replace("_", "-")
 
 
@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
         r"'_OpNamespace' '(?P<library>\w+)' object has no attribute '(?P<name>\w+)'"
         r"|module '(?P<library2>(?:vllm\._C|vllm\._custom_ops|sgl_kernel|flashinfer|deep_gemm)[\w.]*)'"
         r" has no attribute '\W*(?P<name2>\w+)",
-        lambda case: f"{_library(case)} lacks the operator {case.word('name') or case.word('name2')}",
+        lambda case: f"{_library(case)} lacks the operator {case.word('name')}",
         "The engine calls an operator that the installed kernel library was not built with: the two are of different "
         "releases, or the build leaves it out for this kind of GPU.",
         lambda case: (

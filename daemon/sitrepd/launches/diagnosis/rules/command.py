@@ -166,7 +166,7 @@ def _library(case: Case) -> str:
 def _missing(case: Case) -> str:
     if _library(case):
         return _library(case)
-    for name in ("module", "library", "dist", "dist2", "dist3", "tool", "tool2", "tool3", "file", "package"):
+    for name in ("module", "library", "dist", "tool", "file", "package"):
         if case.word(name):
             return case.word(name)
     return case.incident.cause[1][:120]
@@ -174,7 +174,7 @@ def _missing(case: Case) -> str:
 
 def _install(case: Case) -> str:
     module, library = case.word("module"), _library(case)
-    tool = case.word("tool") or case.word("tool2") or case.word("tool3") or case.word("file")
+    tool = case.word("tool") or case.word("file")
     package = case.word("dist2") or case.word("dist3")
     if package:
         return f"pip install {package} into the environment of the server (which python; pip check shows other gaps)."

@@ -88,9 +88,9 @@ RULES: tuple[Rule, ...] = (
     rule(
         "gpu_count",
         r"(?:number of required GPUs exceeds the total number of available GPUs"
-        r"|[Ww]orld size \((?P<world>\d+)\) is larger than the number of available GPUs \((?P<gpus>\d+)\)"
-        r"|[Tt]ensor parallel size \((?P<size>\d+)\) cannot be larger than the number of available GPUs \("
-        r"(?P<there>\d+)\)"
+        r"|[Ww]orld size \((?P<ranks2>\d+)\) is larger than the number of available GPUs \((?P<seen2>\d+)\)"
+        r"|[Tt]ensor parallel size \((?P<ranks3>\d+)\) cannot be larger than the number of available GPUs \("
+        r"(?P<seen3>\d+)\)"
         r"|local_world_size \((?P<ranks>\d+)\) must be less than or equal to the number of visible devices "
         r"\((?P<seen>\d+)\)"
         r"|Duplicate GPU detected|The required (?:number of )?GPUs?.*exceed|Not enough GPUs|DP adjusted local rank"

@@ -10,8 +10,7 @@ from sitrepd.launches.diagnosis.rules._make import rule
 
 def _port(case: Case) -> str:
     """Of the port by which ranks meet only what the message says: the server's own is another one."""
-    told = (case.word(f"port{place}") for place in ("", *range(2, 8)))
-    return next(filter(None, told), str(case.known.get("nccl_port" if _is_inner(case) else "port") or ""))
+    return case.word("port") or str(case.known.get("nccl_port" if _is_inner(case) else "port") or "")
 
 
 def _taken(case: Case) -> str:
@@ -138,7 +137,7 @@ _NCCL_FIX = (
 
 
 def _no_interface(case: Case) -> str:
-    name = case.word("name") or case.word("name2")
+    name = case.word("name")
     return f"The ranks find no network interface {name}".rstrip() + (
         " on this machine" if name else " to speak through"
     )

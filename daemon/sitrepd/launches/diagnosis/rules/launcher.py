@@ -11,7 +11,7 @@ def _tool(case: Case) -> str:
 
 
 def _image(case: Case) -> str:
-    return case.word("image") or case.word("image2") or case.word("image3") or "the image"
+    return case.word("image") or "the image"
 
 
 _NOT_STARTED = "It failed before the server was started, so nothing of the engine has run."
@@ -78,7 +78,7 @@ RULES: tuple[Rule, ...] = (
         "port_in_use",
         r"Bind for \S*:(?P<port>\d+) failed: port is already allocated|exposing port .*:(?P<port2>\d+)"
         r"|rootlessport listen tcp \S*:(?P<port3>\d+): bind: address already in use",
-        lambda case: f"The port {case.word('port') or case.word('port2') or case.word('port3')} that the container is "
+        lambda case: f"The port {case.word('port')} that the container is "
         "to publish is taken",
         "Another container, or another process, listens there. " + _NOT_STARTED,
         "docker ps and ss -ltnp name who has it; stop that, or publish another one: -p OTHER:PORT.",
@@ -108,7 +108,7 @@ RULES: tuple[Rule, ...] = (
         r"(?:srun|salloc|sbatch): error: (?:Unable to allocate resources|Batch job submission failed): (?P<why>.+)"
         r"|(?:srun|salloc|sbatch): error: "
         r"(?P<why2>[Ii]nvalid .+|Unable to create step.+|Unable to confirm allocation.+)",
-        lambda case: f"Slurm gave no resources: {case.word('why') or case.word('why2')}",
+        lambda case: f"Slurm gave no resources: {case.word('why')}",
         _NOT_STARTED,
         "sinfo -o '%P %a %G %D' lists partitions, GPUs and nodes; correct --partition, --gres, --account or --time.",
         weight="fatal",

@@ -9,7 +9,7 @@ _NAME = r"(?P<file>[^'\"\n]+?\.gguf)"
 
 
 def _file(case: Case) -> str:
-    return case.word("file") or case.word("file2") or "MODEL.gguf"
+    return case.word("file") or "MODEL.gguf"
 
 
 def _when(case: Case) -> str:
@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "bad_flag",
         r"^error: (?:invalid|unknown) argument: (?P<flag>-\S+)|^error while handling argument \"(?P<flag2>-[^\"]+)\"",
-        lambda case: f"The command line was rejected: {case.word('flag') or case.word('flag2')}",
+        lambda case: f"The command line was rejected: {case.word('flag')}",
         "This build of llama.cpp does not know the flag, or not with this value.",
         "llama-server --help lists the flags of this build.",
         on="line",

@@ -15,11 +15,11 @@ _STARTERS = "env|setsid|nice|nohup|timeout|stdbuf|taskset|ionice|chrt|setpriv|un
 
 
 def _tool(case: Case) -> str:
-    return case.word("tool") or case.word("tool2")
+    return case.word("tool")
 
 
 def _why(case: Case) -> str:
-    return case.word("why") or case.word("why2")
+    return case.word("why")
 
 
 def _category(case: Case) -> str:
