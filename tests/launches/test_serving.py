@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
@@ -14,7 +16,7 @@ from tests.daemons import running_daemon
 from tests.helpers import free_port, wait_until
 from tests.launches.test_service import get, start, until
 
-from sitrepd.launches.engines.base import Throughput
+from sitrepd.launches.engines.base import Failed, Throughput
 from sitrepd.launches.serving import Serving
 
 LEAST_S = 120.0
@@ -31,6 +33,22 @@ say("server_args={'model_path': '/m', 'port': %s}" % sys.argv[1])
 server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
 say("The server is fired up and ready to roll!")
 say("Decode batch, #running-req: 3, #token: 900, token usage: 0.02, cuda graph: True, gen throughput (token/s): 81.20, #queue-req: 2")
+server.serve_forever()
+"""
+
+
+# Ready, then told by signals to log a failed request, and that one of its processes died; it lives on, as SGLang does.
+_BEREFT = """
+import signal, sys, time
+def say(text): print(time.strftime("[%Y-%m-%d %H:%M:%S]"), text, flush=True)
+def request(*_): say("Request 7 failed: Traceback (most recent call last):"); print("ValueError: too long", flush=True)
+def death(*_): say("Subprocess detokenizer (pid=7) crashed with exit code -9. Triggering SIGQUIT for cleanup...")
+signal.signal(signal.SIGUSR1, request)
+signal.signal(signal.SIGUSR2, death)
+import http.server
+server = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), http.server.BaseHTTPRequestHandler)
+say("server_args={'model_path': '/m', 'port': %s}" % sys.argv[1])
+say("The server is fired up and ready to roll!")
 server.serve_forever()
 """
 
@@ -113,6 +131,37 @@ def test_what_an_earlier_daemon_read_counts() -> None:
     now = time.monotonic()
     serving.restore({"batch": "decode", "running": 2}, now)
     assert answer(serving, now + LEAST_S + 1)
+
+
+@pytest.mark.parametrize("where", ["subprocess", "child", "scheduler", "process", "watchdog"])
+def test_a_part_that_died_is_told_without_a_request(where: str) -> None:
+    serving, times = asked("answers")
+    serving.fail(Failed(at=_NOW, where=where, cause="detokenizer is gone"))
+    told = serving.look(time.monotonic(), lambda: False)
+    assert ("detokenizer is gone" in (told or "")) == (where in ("subprocess", "child", "scheduler"))
+    again, _ = asked("answers")
+    again.restore(None, 0.0, told)
+    assert (again.look(1.0, lambda: True), times) == (told, [])
+
+
+@pytest.mark.slow
+def test_a_ready_server_whose_process_died_is_suspect_to_the_next_daemon_too(tmp_path: Path) -> None:
+    port = free_port()
+    with running_daemon(tmp_path / "store") as daemon:
+        argv = [sys.executable, "-c", _BEREFT, str(port)]
+        start(daemon, argv=argv, cwd=str(tmp_path), engine="sglang", port=port)
+        pid = until(daemon, "L1", "ready")["pid"]
+        os.kill(pid, signal.SIGUSR1)
+        os.kill(pid, signal.SIGUSR2)
+        wait_until(lambda: get(daemon, "L1").get("suspect"), interval_s=0.1)
+        told = get(daemon, "L1")["suspect"]
+        assert "a part of it has died" in told
+        assert "Subprocess detokenizer (pid=7) crashed" in told
+        daemon.restart(signal.SIGKILL)
+        wait_until(lambda: get(daemon, "L1")["watched"], interval_s=0.1)
+        assert get(daemon, "L1")["suspect"] == told
+        os.kill(pid, signal.SIGKILL)
+        until(daemon, "L1", "failed")
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ class Followed:
         watch.serving = Serving(
             self._runtime.settings.suspect_after_s, watch.readiness.health, tells_the_end=engine.name == "vllm"
         )
-        watch.serving.restore(row.throughput, time.monotonic())
+        watch.serving.restore(row.throughput, time.monotonic(), row.suspect)
         if not phases:
             watch.open_phases["starting"] = launched.started_at
         self.watches[number] = watch

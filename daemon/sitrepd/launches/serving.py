@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sitrepd.clock import utc_now
-from sitrepd.launches.engines.base import Throughput
+from sitrepd.launches.engines.base import Failed, Throughput
 from sitrepd.launches.suspicion import since
 
 _TIMES = 5.0
 _PATIENCE_S = 30.0
 _OWN_S = 10.0
 _DEAF = ("no answer", "error")
+_DEATHS = ("child", "subprocess", "scheduler")
+_DIED = "Its log says that a part of it has died, so it serves no more, although its main process lives"
 
 Probe = Callable[[float], str]
 """Asks the server, within seconds: "answers", "no answer" or "error"."""
@@ -37,9 +39,12 @@ class Serving:
         self._answer = ""
         self._asking: threading.Thread | None = None
         self._answered_s = -1e9
+        self.died: str | None = None
+        """What to say of a server of which a part is known to be dead: SGLang waits a minute before it follows."""
 
-    def restore(self, told: Mapping[str, Any] | None, now_s: float) -> None:
-        """What an earlier daemon had read last."""
+    def restore(self, told: Mapping[str, Any] | None, now_s: float, suspect: str | None = None) -> None:
+        """What an earlier daemon had read last, and said of it."""
+        self.died = suspect if suspect and suspect.startswith(_DIED) else None
         if told and not told.get("life"):
             self._hear(_busy(told.get("running"), told.get("queued"), told.get("batch")), now_s)
 
@@ -47,6 +52,11 @@ class Serving:
         """A batch line; the one that the health check itself makes tells nothing."""
         if not (self._is_own(now_s) and event.batch == "prefill"):
             self._hear(_busy(event.running, event.queued, event.batch), now_s)
+
+    def fail(self, event: Failed) -> None:
+        """A failed request is none of the server; a process of its own that died is, even where nobody asks it."""
+        if event.where in _DEATHS and self.died is None:
+            self.died = f"{_DIED}: {event.cause}"
 
     def _hear(self, running: int, now_s: float) -> None:
         self._running, self._spoke_s, self._answer = running, now_s, ""
@@ -62,6 +72,8 @@ class Serving:
 
     def look(self, now_s: float, may_disturb: Callable[[], bool]) -> str | None:
         """What to say of a server that does not work any more; None as long as it may."""
+        if self.died:
+            return self.died
         if not self._running or self._spoke_s is None:
             return None
         silent_s = now_s - self._spoke_s

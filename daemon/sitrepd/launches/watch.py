@@ -243,7 +243,7 @@ class Watch:
 
     def _silence(self, serving: Serving) -> str | None:
         told = serving.look(time.monotonic(), self.readiness.may_disturb)
-        if told is None or self.suspect is not None:
+        if told is None or self.suspect is not None or serving.died:
             return told
         ranks = suspicion.ranks(self.tree(), self.launched.identity.pid)
         return f"{told} {suspicion.look_with(ranks)}"
@@ -282,6 +282,8 @@ class Watch:
                     self.progress[event.phase] = event
                 case e.Throughput() if self.serving is not None:
                     self.serving.note(event, time.monotonic())
+                case e.Failed() if self.ready and self.serving is not None and not self.stopping:
+                    self.serving.fail(event)
                 case e.PhaseEnded():
                     self.open_phases.pop(event.phase, None)
                     self.ended_phases.append(event.phase)
@@ -304,6 +306,8 @@ class Watch:
         self.course.began["starting"] = self.launched.started_at
         self.ended_phases, self.progress, self._reached = [], {}, "starting"
         self.port_taken = self.readiness.port_taken = self.readiness.said_ready = False
+        if self.serving is not None:
+            self.serving.died = None
 
     def _look(self, outcome: Outcome) -> None:
         ended = self.launcher.poll(self.launched)
