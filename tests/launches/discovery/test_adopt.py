@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -315,6 +316,19 @@ def test_a_server_in_namespaces_of_its_own_becomes_ready(servers: Servers) -> No
         launch = until_followed(daemon, servers.main(), "ready")
         told = next(one for one in servers_now(daemon)["servers"] if one["pid"] == launch["pid"])
         assert (told["container"], told["listening"]) == ("a container", [port])
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root can make namespaces")
+@pytest.mark.slow
+def test_of_a_namespace_without_an_engine_no_log_of_an_engine_is_promised(servers: Servers) -> None:
+    with watching(servers) as daemon:
+        command = shlex.join(servers.argv(free_port()))
+        servers.shell(f"unshare --pid --fork sh -c {shlex.quote(f'{command} 2>&1 | cat > /dev/null; true')} &")
+        pid = servers.main()
+        until_followed(daemon, pid)
+        told = next(one for one in servers_now(daemon)["servers"] if one["pid"] == pid)
+        assert told["container"] == "a container"
+        assert told["log_problem"].startswith("Its output goes to a pipe")
 
 
 def test_the_log_of_a_container_engine_is_followed_as_printed(tmp_path: Path) -> None:

@@ -178,7 +178,8 @@ def _file_of(server: Server, details: Details) -> FoundLog:
     files = [target for target in targets if target.path]
     if files:
         return FoundLog(files[0].path, files[0].readable_path)
-    if details.container:
+    # Of another pid namespace alone (unshare, a sandbox) no engine is known that would keep anything.
+    if details.container and details.container.id:
         return _container_log(details)
     return FoundLog(problem=_why_not(pid, targets))
 
