@@ -202,3 +202,19 @@ def test_ticks_are_round_and_hold_all() -> None:
         assert found[0] <= low + 1e-12
         assert found[-1] >= high - 1e-12
         assert 2 <= len(found) <= 9
+
+
+def test_a_baseline_that_may_be_zero_hides_no_certain_difference(tmp_path: Path) -> None:
+    runs = {None: [51.99, 96.75, 23.09], 1: [574.9, 463.4, 472.9], 2: [120.0, 30.0, 90.0]}
+    with application(tmp_path / "store") as client:
+        client.post("/api/v1/sessions", json={"name": "noisy"})
+        for steps, values in runs.items():
+            for value in values:
+                body = {"config": _config(steps), "metrics": {"output_throughput": value}, "baseline": steps is None}
+                assert client.post("/api/v1/benchmarks", json=body).status_code == 201
+        rows = _rows(client)
+        page = client.get("/s/S1/comparison").text
+    words = {steps: row["verdict"].get("word") for steps, row in rows.items()}
+    assert words == {None: None, 1: "better", 2: "no difference seen"}
+    assert "low" not in rows[1]["verdict"]
+    assert "better" in page

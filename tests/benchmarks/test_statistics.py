@@ -7,7 +7,16 @@ import random
 
 import pytest
 
-from sitrepd.benchmarks.statistics import freedom, mean_interval, outlier, quantile, ratio_interval, sample, tail
+from sitrepd.benchmarks.statistics import (
+    differs,
+    freedom,
+    mean_interval,
+    outlier,
+    quantile,
+    ratio_interval,
+    sample,
+    tail,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +63,26 @@ def test_what_one_value_or_a_baseline_near_zero_says() -> None:
     assert ratio_interval(sample([1.0]), sample([1.0, 2.0])) is None
     assert ratio_interval(sample([1.0, 2.0]), sample([-1.0, 1.1])) is None
     assert mean_interval(sample([1.0])) is None
+
+
+def test_a_baseline_that_may_be_zero_bounds_no_ratio_but_hides_no_difference() -> None:
+    noisy, far = sample([51.99, 96.75, 23.09]), sample([574.9, 463.4, 472.9])
+    assert ratio_interval(far, noisy) is None
+    assert (differs(far, noisy), differs(noisy, far)) == (1, -1)
+    assert differs(sample([120.0, 30.0, 90.0]), noisy) == 0
+    assert differs(sample([1.0, 1.1]), sample([0.0, 0.0])) == 1
+    assert differs(sample([0.0, 0.0]), sample([0.0, 0.0])) == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_in_twenty_of_equals_differs(seed: int) -> None:
+    random_ = random.Random(seed)
+
+    def runs(spread: float) -> list[float]:
+        return [random_.gauss(100, spread) for _ in range(5)]
+
+    wrong = sum(bool(differs(sample(runs(90)), sample(runs(40)))) for _ in range(2000))
+    assert 0.03 <= wrong / 2000 <= 0.07
 
 
 def test_equal_values_are_known_to_their_last_digit_alone() -> None:

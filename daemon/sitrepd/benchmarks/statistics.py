@@ -61,6 +61,14 @@ def ratio_interval(one: Sample, baseline: Sample, confidence: float = CONFIDENCE
     return Interval((middle - root) / square - 1, (middle + root) / square - 1)
 
 
+def differs(one: Sample, baseline: Sample, confidence: float = CONFIDENCE) -> int:
+    """1 or -1 where Welch's interval of the difference lies above or below zero, else 0; the ratio may have none."""
+    variance = one.of_mean + baseline.of_mean
+    apart = one.mean - baseline.mean
+    t = quantile(confidence, freedom(one.of_mean, one.count, baseline.of_mean, baseline.count))
+    return 0 if abs(apart) <= t * math.sqrt(variance) else int(math.copysign(1, apart))
+
+
 def freedom(one: float, count: int, other: float, others: int) -> float:
     """Welch and Satterthwaite's, of two variances of means."""
     if one + other == 0:

@@ -8,10 +8,20 @@ from decimal import Decimal
 
 from sitrepd.benchmarks.compare import Comparison, Row
 from sitrepd.benchmarks.metrics import Better, decimals
-from sitrepd.benchmarks.statistics import CONFIDENCE, Interval, Sample, mean_interval, outlier, ratio_interval, sample
+from sitrepd.benchmarks.statistics import (
+    CONFIDENCE,
+    Interval,
+    Sample,
+    differs,
+    mean_interval,
+    outlier,
+    ratio_interval,
+    sample,
+)
 
 BETTER, WORSE, SAME, UNKNOWN = "better", "worse", "no difference seen", "one run only: not known"
 DIFFERENT = "different"
+NO_INTERVAL = "no interval, as the baseline's mean may be zero"
 METHOD = (
     f"{CONFIDENCE:.0%} intervals of the ratio of means (Fieller, with Welch's degrees of freedom), each by itself; "
     "outliers by Grubbs' test at 0.1%, counted unless said otherwise"
@@ -66,6 +76,8 @@ def sureness(row: Row, verdict: Verdict) -> str:
     told = ["one run of the baseline only: not known" if is_baseline_single else verdict.word]
     if verdict.low is not None and verdict.high is not None:
         told.append(f"{CONFIDENCE:.0%} interval".replace("%", " %") + f" {verdict.low:+.1f} to {verdict.high:+.1f} %")
+    elif verdict.word != UNKNOWN:
+        told.append(NO_INTERVAL)
     if len(row.runs) == 1 and verdict.count > 1:
         told.append(f"{verdict.count} samples of one run")
     if verdict.outliers:
@@ -112,11 +124,17 @@ def _word(own: Sample, base: Sample | None, interval: Interval | None, better: B
         return None
     if own.count < 2 or base.count < 2:
         return UNKNOWN
-    if interval is None or interval.low <= 0 <= interval.high:
+    # A baseline that may be zero bounds no ratio, and yet the difference may be certain.
+    sign = differs(own, base) if interval is None else _sign(interval)
+    if sign == 0:
         return SAME
     if better is None:
         return DIFFERENT
-    return BETTER if (interval.low > 0) == (better == "higher") else WORSE
+    return BETTER if (sign > 0) == (better == "higher") else WORSE
+
+
+def _sign(interval: Interval) -> int:
+    return int(interval.low > 0) - int(interval.high < 0)
 
 
 def _marks(row: Row) -> tuple[str, ...]:
