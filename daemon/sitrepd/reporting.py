@@ -7,10 +7,11 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import sql
-from sqlmodel import col, func, select
+from sqlalchemy import Integer, sql
+from sqlmodel import col
 
 from sitrepd.clock import iso
 from sitrepd.sections import Report
@@ -18,6 +19,7 @@ from sitrepd.storage import ids
 
 _REFERENCE = re.compile(r"\$\{\w+\}")
 _OTHER_VALUE = re.compile(r"(?:null|true|false)\Z|[\[{\"]")
+_MINE, _AT_MOST = "my_session", "at_most"
 _JOINT = re.compile(r"\\\r?\n([ \t]*)")
 
 
@@ -34,24 +36,51 @@ def rows(
     everywhere: bool = False,
 ) -> list[Any]:
     """The named columns of the session's facts of one kind, newest first; no objects are built for them."""
-    table = table_of(report, word)
-    mine = () if everywhere else (col(table.session_id) == report.session_id,)
-    return _fetch(report, table, names, (*mine, *conditions), col(table.id).desc(), limit=limit)
+    query = _newest_first(table_of(report, word), tuple(names), everywhere, limit is not None)
+    told = ({} if everywhere else {_MINE: report.session_id}) | ({} if limit is None else {_AT_MOST: limit})
+    return _fetch(report, query, conditions, told)
 
 
-def _fetch(
-    report: Report, table: Any, names: Sequence[str], conditions: Sequence[Any], *order: Any, limit: int | None = None
-) -> list[Any]:
+def _fetch(report: Report, query: Any, conditions: Sequence[Any], told: Mapping[str, Any]) -> list[Any]:
     """Rows of columns, without the detour over objects."""
-    columns = table.__table__.c
-    query = sql.select(*(columns[name] for name in names)).where(*conditions).order_by(*order)
-    return list(report.db.connection().execute(query.limit(limit) if limit is not None else query).all())
+    return list(report.db.connection().execute(query.where(*conditions) if conditions else query, told).all())
+
+
+# Statements are made once: putting one together takes longer than the database does to answer it.
+
+
+@cache
+def _newest_first(table: Any, names: tuple[str, ...], everywhere: bool, limited: bool) -> Any:
+    query = _columns(table, names).order_by(col(table.id).desc())
+    query = query if everywhere else query.where(_is_mine(table))
+    return query.limit(sql.bindparam(_AT_MOST, type_=Integer)) if limited else query
+
+
+@cache
+def _of_owners(table: Any, owner: str, names: tuple[str, ...]) -> Any:
+    return _columns(table, (owner, *names)).order_by(col(getattr(table, owner)), col(table.id))
+
+
+@cache
+def _how_many(table: Any) -> Any:
+    return sql.select(sql.func.count()).select_from(table.__table__).where(_is_mine(table))
+
+
+@cache
+def _referred_to(table: Any, field: str) -> Any:
+    return _columns(table, (field,)).where(_is_mine(table), col(getattr(table, field)).is_not(None)).distinct()
+
+
+def _columns(table: Any, names: Sequence[str]) -> Any:
+    return sql.select(*(table.__table__.c[name] for name in names))
+
+
+def _is_mine(table: Any) -> Any:
+    return col(table.session_id) == sql.bindparam(_MINE)
 
 
 def count(report: Report, word: str, *conditions: Any) -> int:
-    table = table_of(report, word)
-    query = select(func.count()).select_from(table).where(col(table.session_id) == report.session_id, *conditions)
-    return report.db.exec(query).one()
+    return int(_fetch(report, _how_many(table_of(report, word)), conditions, {_MINE: report.session_id})[0][0])
 
 
 def among(column: Any, numbers: Iterable[int]) -> Any:
@@ -70,7 +99,7 @@ def children(
     few = len(numbers) <= 500
     chosen = among(key, numbers) if few else (col(key) >= min(numbers)) & (col(key) <= max(numbers))
     wanted = set(numbers)
-    for row in _fetch(report, table, (owner, *names), (chosen, *conditions), col(key), col(table.id)):
+    for row in _fetch(report, _of_owners(table, owner, tuple(names)), (chosen, *conditions), {}):
         if row[0] in wanted:
             found.setdefault(row[0], []).append(row)
     return found
@@ -78,10 +107,8 @@ def children(
 
 def linked(report: Report, word: str, field: str) -> set[int]:
     """The numbers that a field such as `host_id` of the session's facts of one kind refers to."""
-    table = table_of(report, word)
-    column = getattr(table, field)
-    query = select(column).where(col(table.session_id) == report.session_id, col(column).is_not(None)).distinct()
-    return set(report.db.exec(query).all())
+    query = _referred_to(table_of(report, word), field)
+    return {row[0] for row in _fetch(report, query, (), {_MINE: report.session_id})}
 
 
 def names_of(report: Report, word: str, numbers: Iterable[int | None]) -> dict[int, dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, select
 
 from sitrepd.reporting import when
@@ -128,10 +129,18 @@ def _idle(db: Session, session_id: int) -> Iterable[Section]:
 
 def last_told(db: Session, session_id: int) -> datetime | None:
     """When the last fact of the session was told; what the daemon observes by itself does not count."""
+    bound = {"number": session_id, "subject": f"S{session_id}"}
+    return max((moment for latest in _LATEST for moment in db.exec(latest, params=bound).all()), default=None)
+
+
+def _latest(condition: Any) -> Any:
     kind = col(Event.kind)
     told = [kind != "launch.changed", *(~kind.startswith(prefix) for prefix in _ASIDE)]
-    moments: list[datetime] = []
-    for condition in (col(Event.session_id) == session_id, _itself(session_id)):
-        latest = select(Event.at).where(condition, *told).order_by(col(Event.id).desc()).limit(1)
-        moments += db.exec(latest).all()
-    return max(moments, default=None)
+    return select(Event.at).where(condition, *told).order_by(col(Event.id).desc()).limit(1)
+
+
+# Made once: putting them together takes longer than the database does to answer them.
+_LATEST = (
+    _latest(col(Event.session_id) == bindparam("number")),
+    _latest((col(Event.subject) == bindparam("subject")) & col(Event.session_id).is_(None)),
+)

@@ -13,6 +13,7 @@ from sitrepd.storage.base import Counter, Event
 
 _TOUCHED = "sitrep.touched"
 _FORGOTTEN = "forgotten event"
+_LAST = select(func.max(Event.id))
 
 
 def record(db: Session, kind: str, subject: str, session_id: int | None, **data: Any) -> None:
@@ -28,7 +29,7 @@ def touched(db: Session) -> list[tuple[str, str]]:
 
 
 def last_event_id(db: Session) -> int:
-    return db.exec(select(func.max(Event.id))).one() or 0
+    return db.exec(_LAST).one() or 0
 
 
 def subjects_since(db: Session, cursor: int, kinds: str) -> list[str]:
