@@ -46,6 +46,23 @@ def test_an_item_is_known_by_what_is_said_of_it(tmp_path: Path) -> None:
         assert made(texts, where, item)
 
 
+class _Word(str):
+    """Text of a kind of its own, as an enum's member is."""
+
+    __slots__ = ()
+
+
+def test_an_item_is_known_by_its_value_however_that_is_kept(tmp_path: Path) -> None:
+    texts = kept(tmp_path)
+    shared = ["L1"]
+    assert made(texts, section(), {"text": "ab", "ids": shared, "launches": shared})
+    assert not made(texts, section(), {"text": "".join(("a", "b")), "ids": ["L1"], "launches": ["L1"]})
+    assert made(texts, section(), {"text": 1})
+    assert made(texts, section(), {"text": True})
+    assert made(texts, section(), {"text": _Word("word")})
+    assert not made(texts, section(), {"text": _Word("word")})
+
+
 @pytest.mark.parametrize(
     "template",
     [

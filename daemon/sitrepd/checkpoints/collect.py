@@ -128,7 +128,7 @@ def digest(sections: Sequence[Section]) -> str:
             "name": section.name,
             "data": section.data,
             "items": [
-                {name: value for name, value in item.items() if name != "live"}
+                item if "live" not in item else {name: value for name, value in item.items() if name != "live"}
                 for item in section.items
                 if not item.get("volatile")
             ],

@@ -85,7 +85,7 @@ def _text(runtime: Runtime, row: Checkpoint, delivery: int, budget: int | None) 
         new: list[Part] = []
         if found:
             collected = collect(db, runtime.registry, row.session_id or 0, now, runtime.live)
-            sections = [section.model_dump() for section in collected.sections]
+            sections = [dict(section) for section in collected.sections]
             new = [templates.typeset(one) for one in _about(sections, found.by_subject.keys())]
         alive = _alive(db, runtime, row.session_id or 0)
         unproved = echoes.unproved(echoes.lately(db, row.session_id or 0, now), now)

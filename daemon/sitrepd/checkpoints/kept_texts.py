@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ _T = TypeVar("_T")
 _PARTS = 40
 _TEXTS = 2_000
 _LONGEST = 2_000
+_BY_VALUE = 2  # later versions of the format tell equal values apart by how they are kept in memory
 _PLACING = frozenset({"order", "priority", "pinned"})
 # What a template looks at besides its section, and what its macro `item` looks at besides the item and `section.terse`.
 _WIDER = re.compile(r"\b(?:sections|checkpoint)\b")
@@ -77,7 +79,12 @@ class KeptTexts:
 
 
 def _key(told: Any) -> bytes:
-    return blake2b(json.dumps(told).encode(), digest_size=16).digest()
+    """Of plain JSON, its whole value: what differs only in a type, as 1 and true, has another key too."""
+    try:
+        said = marshal.dumps(told, _BY_VALUE)
+    except ValueError:  # a subclass of str, say
+        said = json.dumps(told).encode()
+    return blake2b(said, digest_size=16).digest()
 
 
 def _latest(kept: OrderedDict[bytes, _T], key: bytes, make: Callable[[], _T], most: int) -> _T:

@@ -178,7 +178,7 @@ def model(number: int, at: str, collected: Collected, trigger: str, cause: str |
         "at": at,
         "trigger": trigger,
         "cause": cause,
-        "sections": [section.model_dump() for section in collected.sections],
+        "sections": [dict(section) for section in collected.sections],
     }
 
 
