@@ -41,3 +41,15 @@ def test_each_kind_has_its_section() -> None:
 def test_rejected_options_are_kept_longer_than_decisions() -> None:
     rejected, decision = sections([row(1, "rejected"), row(2, "decision")])[1].items
     assert rejected.get("priority", 6) < decision["priority"]
+
+
+def test_a_finding_that_was_told_before_is_told_as_it_is_now() -> None:
+    first = sections([row(1, "root_cause", "open", evidence=["L1"])])[0].items[0]
+    first["title"] = "put in by who had it before"
+    again = sections([row(1, "root_cause", "open", evidence=["L1"])])[0].items[0]
+    assert again == first | {"title": "title 1"}
+    for changed in ({"evidence": ["L1", "L2"]}, {"detail": "why"}, {"supersedes_id": 4}, {"provenance": "told:y"}):
+        assert sections([row(1, "root_cause", "open", **{"evidence": ["L1"]} | changed)])[0].items[0] != again
+    assert sections([row(1, "root_cause", "confirmed", evidence=["L1"])])[0].items[0]["status"] == "confirmed"
+    replaced = sections([row(1, "root_cause", "open", evidence=["L1"])], {1: "F2"})[0].items[0]
+    assert (replaced["status"], replaced["superseded_by"]) == ("superseded", "F2")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from sitrepd import reporting as r
 from sitrepd.sections import Report, Section
@@ -22,6 +24,7 @@ _LABELS = {"root_cause": "root cause", "rejected": "rejected option"}
 _OVER = ("refuted", "superseded")
 _LIST = "sitrep finding list"
 _MOST = 100
+_KEPT = 2 * len(_SECTIONS) * _MOST
 _ORDER = {"confirmed": 0, "open": 1, "refuted": 2}
 
 
@@ -74,19 +77,45 @@ def _order(status: str) -> int:
 
 
 def _item(row: Any, replaced_by: str | None) -> dict[str, Any]:
-    status = "superseded" if replaced_by else str(row.status)
-    item = {"id": f"F{row.id}", "ids": [f"F{row.id}"], "kind": row.kind, "label": _LABELS.get(row.kind, row.kind)}
-    item |= {"title": row.title, "status": status}
+    told = _Told(
+        row.id, row.kind, row.title, row.detail, row.reason, tuple(row.evidence or ()), row.status,
+        row.supersedes_id, row.at, row.provenance, replaced_by,
+    )  # fmt: skip
+    return dict(_said(told))
+
+
+class _Told(NamedTuple):
+    """All that an item is made of."""
+
+    id: int
+    kind: str
+    title: str
+    detail: str | None
+    reason: str | None
+    evidence: tuple[str, ...]
+    status: str | None
+    supersedes_id: int | None
+    at: datetime | None
+    provenance: str | None
+    replaced_by: str | None
+
+
+@lru_cache(_KEPT)
+def _said(told: _Told) -> dict[str, Any]:
+    """Most findings are the same as in the checkpoint before; what is told of one in another way is another key."""
+    status = "superseded" if told.replaced_by else str(told.status)
+    item = {"id": f"F{told.id}", "ids": [f"F{told.id}"], "kind": told.kind}
+    item |= {"label": _LABELS.get(told.kind, told.kind), "title": told.title, "status": status}
     item |= r.present(
-        detail=row.detail,
-        reason=row.reason,
-        evidence=row.evidence,
-        supersedes=r.public("F", row.supersedes_id),
-        superseded_by=replaced_by,
-        at=r.when(row.at),
-        provenance=row.provenance,
+        detail=told.detail,
+        reason=told.reason,
+        evidence=list(told.evidence),
+        supersedes=r.public("F", told.supersedes_id),
+        superseded_by=told.replaced_by,
+        at=r.when(told.at),
+        provenance=told.provenance,
     )
-    return item | _weight(row.kind, status)
+    return item | _weight(told.kind, status)
 
 
 def _weight(kind: str, status: str) -> dict[str, Any]:
